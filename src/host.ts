@@ -46,9 +46,9 @@ export class Gateway {
     readonly parts: readonly Builder[];
     /** Loaded if the configuration sells jobs. */
     readonly x402: { readonly X402Gateway: typeof X402Gateway } | undefined;
-    /** Transfer methods of this build, loaded as well. */
+    /** Transfer methods of this build, loaded if the configuration sells jobs. */
     readonly methods: Methods | undefined;
-    /** Makes what the parts add to the gateway that sells jobs. */
+    /** Makes the parts' additions to the gateway that sells jobs. */
     readonly x402Parts: LoadX402Parts;
   }) {
     const { config, logger, events, store } = base;
@@ -162,12 +162,12 @@ export class Gateway {
     for (const part of this.#parts) await part.reload?.(config);
   }
 
-  /** Does everything of a reload that can fail, the writes to the store last. @returns the shop to open */
+  /** Runs all steps of a reload that can fail. The last step writes to the store. @returns the shop to open */
   async #prepare(config: Config): Promise<PreparedShop | undefined> {
     try {
       const prepared = config.x402 && (await this.#x402?.prepare(config.x402));
       for (const part of this.#parts) await part.prepare?.(config);
-      // Before the writes: the database may refuse the password of the old URL.
+      // The URL is applied before the writes, because the database may refuse the old URL's password.
       await this.#store.useUrl?.(config.store.url);
       for (const part of this.#parts) await part.write?.(config);
       return prepared;
@@ -177,7 +177,7 @@ export class Gateway {
     }
   }
 
-  /** Drains: takes no new requests, answers those in progress, and gives runners time to finish. Loses nothing. */
+  /** Stops without losing work: takes no new requests, answers the requests in progress, and gives runners time to finish. */
   async stop(): Promise<void> {
     await Promise.all(this.#parts.map(async (part) => part.close?.()));
     await Promise.all([this.#x402?.stop(), this.#webhooks?.stop()]);

@@ -3,9 +3,9 @@ import { partKeys, storeTables } from "./load-parts.ts";
 
 const BUILD = partKeys();
 
-/** Reads and checks a configuration for this build, with what its parts bring. */
+/** Reads and checks a configuration for this build, including the keys of its parts. */
 export const loadConfig = (source: ConfigSource) => loadConfigWith(BUILD, source);
 
-/** Reads where the store is, for commands that look at it beside the process that serves it. */
+/** Reads the place of the store, for commands that read the store while another process serves it. */
 export const loadStorePlace = (file: Parameters<typeof loadStorePlaceWith>[1]) =>
   loadStorePlaceWith(storeTables(), file);

@@ -15,7 +15,7 @@ const PARTS: readonly Part[] = Object.values(faces);
 
 const tablesOf = ({ table }: Part): readonly ConfigTable[] => [table ?? []].flat();
 
-/** Returns what parts bring to the configuration. */
+/** Returns the parts' additions to the configuration. */
 export function partKeys(parts: readonly Part[] = PARTS): PartKeys {
   const schemes = parts.flatMap(({ store }) => store?.schemes ?? []);
   const stores = schemes.flatMap((scheme) => storeAbility(`${scheme}:`) ?? []);
@@ -39,7 +39,7 @@ export async function offerTelemetry(logger: Logger): Promise<OfferedTelemetry |
   return PARTS.find((part) => part.telemetry)?.telemetry?.(logger);
 }
 
-/** Loads the parts that a configuration asks for, and what shows the telemetry. */
+/** Loads the parts that a configuration uses, and the part that serves the telemetry. */
 export async function loadParts(config: Config, telemetry: OfferedTelemetry | undefined) {
   const builders = await Promise.all([
     telemetry?.load(),
@@ -72,7 +72,7 @@ export async function loadMethods(): Promise<Methods> {
   return new Methods(methods, new Versions(versions), purchaseNames, ceilingScheme);
 }
 
-/** Loads what pays on networks that are not EVM chains, with these networks and their tokens. */
+/** Loads the payers for networks that are not EVM chains, with these networks and their tokens. */
 export function loadNetworkPayers(): Promise<readonly PayingPart[]> {
   const loading = PARTS.flatMap(({ payer, tokenMethod }) => {
     const { networks, presets = [] } = tokenMethod ?? {};
@@ -81,7 +81,7 @@ export function loadNetworkPayers(): Promise<readonly PayingPart[]> {
   return Promise.all(loading);
 }
 
-/** Makes what the parts add to the gateway that sells jobs. */
+/** Makes the parts' additions to the gateway that sells jobs. */
 export function loadX402Parts(services: Services): Promise<X402Part[]> {
   return Promise.all(PARTS.flatMap((part) => part.x402?.(services) ?? []));
 }

@@ -7,12 +7,12 @@ import type { Store } from "./store/store.ts";
 
 const SQLITE = "sqlite:";
 
-/** Without tables of parts, they have their defaults. */
+/** If there are no tables of parts, their defaults apply. */
 type AnyPlace = Pick<StorePlace, "url"> & Partial<StorePlace>;
 
 /**
- * Opens the store that the configuration names: the core's `sqlite:PATH`, or one whose scheme a part knows. The code of a
- * kind that is not used is not loaded.
+ * Opens the store that the configuration names: the core's `sqlite:PATH`, or one whose scheme a part knows. Only the code of
+ * that kind of store is loaded.
  */
 export async function openStore(
   {
@@ -35,7 +35,7 @@ export async function openStore(
 }
 
 /**
- * Opens the store and closes it, without waiting for a server. A file that does not exist is not made: only its folder is looked at.
+ * Opens the store and closes it, without waiting for a server. Does not create a missing file, and only checks its folder.
  * @throws Error when it cannot be opened
  */
 export async function tryStore(store: StoreConfig, logger: Logger): Promise<void> {
@@ -52,7 +52,7 @@ export async function tryStore(store: StoreConfig, logger: Logger): Promise<void
   await opened.close();
 }
 
-/** Looks at the store beside the process that serves it. @throws Error when there is none */
+/** Opens the store for reading, even while another process serves it. @throws Error when there is no store */
 export async function inspectStore({ url, parts = new Map() }: AnyPlace): Promise<StoreInspection> {
   if (url.startsWith(SQLITE)) {
     const { inspectSqlite } = await import("./store/sqlite/inspect.ts");

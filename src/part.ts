@@ -35,16 +35,16 @@ export interface Part {
   telemetry?(logger: Logger): Promise<OfferedTelemetry>;
   /** Keys of the configuration that the part reads. A table finds their values in a configuration. */
   readonly table?: ConfigTable | readonly ConfigTable[];
-  /** Keys that the part reads in each entry of a list of the core. */
+  /** Keys that the part reads from each entry of a list of the core. */
   readonly entries?: EntryKeys | readonly EntryKeys[];
   /** Paths that the part answers, at which no job can be sold. */
   readonly paths?: OwnPaths;
-  /** Ability of the part that keys of the core need, if it needs no table. A build without it refuses them. */
+  /** Ability that keys of the core need and that needs no table. A build without the ability refuses these keys. */
   readonly ability?: string;
   /** Opens stores of more kinds than the core. */
   readonly store?: StoreKind;
   /**
-   * Loads what the part needs, while the store opens. Returns undefined if the configuration does not ask for the part. The
+   * Loads the part's modules while the store opens. Returns undefined if the configuration does not use the part. The
    * builder starts nothing yet.
    */
   load?(config: Config, loadMethods: LoadMethods): Builder | undefined | Promise<Builder | undefined>;
@@ -52,28 +52,34 @@ export interface Part {
   readonly tokenMethod?: TokenMethod;
   /** Loads {@link tokenMethod} as payments use it, if the configuration sells jobs. */
   method?(): Promise<Method>;
-  /** Loads what pays on the networks of {@link tokenMethod}, for `jobgate pay`. */
+  /** Loads the payer for the networks of {@link tokenMethod}, for `jobgate pay`. */
   payer?(): Promise<NetworkPayer>;
   /** Value of jobs' `charge` for {@link ceilingScheme}. */
   readonly charge?: string;
-  /** Loads a scheme that charges a part of what payers sign, if the configuration sells jobs. One part of a build has it. */
+  /**
+   * Loads a scheme that charges an amount up to the signed ceiling, if the configuration sells jobs. At most one part of a
+   * build has such a scheme.
+   */
   ceilingScheme?(): Promise<CeilingScheme>;
-  /** Loads a version of x402 beside the current one, if the configuration sells jobs. */
+  /** Loads an x402 version other than the current one, if the configuration sells jobs. */
   version?(): Promise<WireVersion>;
-  /** Loads what reads the names of purchases in payloads, if the configuration sells jobs. One part of a build has them. */
+  /**
+   * Loads the reader of purchase names in payloads, if the configuration sells jobs. At most one part of a build has such a
+   * reader.
+   */
   purchaseNames?(): Promise<PurchaseNames>;
-  /** Makes what the part adds to the gateway that sells jobs, whatever its configuration is. */
+  /** Makes the part's additions to the gateway that sells jobs, under any configuration. */
   x402?(services: Services): Promise<X402Part>;
   /**
-   * Checks that the part's peers are what the configuration says they are, for `jobgate check --online`.
-   * @param inspect looks at the store, which another process may serve; rejects if there is none
+   * Checks that the part's peers match the configuration, for `jobgate check --online`.
+   * @param inspect opens the store for reading, even while another process serves it; rejects if there is no store
    */
   checkPeers?(
     config: Config,
     loadMethods: LoadMethods,
     inspect: () => Promise<StoreInspection>,
   ): Promise<PeerFindings>;
-  /** Says where the jobs for sale would be listed, and why they would not, for `jobgate check --listing`. */
+  /** Describes where the jobs for sale would be listed, and reasons why they would not be, for `jobgate check --listing`. */
   checkListing?(config: Config): Promise<readonly string[]>;
 }
 
@@ -82,7 +88,7 @@ export type LoadMethods = () => Promise<Methods>;
 
 export type Builder = (host: Host) => Running;
 
-/** Networks on which a part pays, as {@link Part.payer} does. */
+/** Networks on which a part can pay ({@link Part.payer}). */
 export interface PayingPart extends Required<Pick<TokenMethod, "networks" | "presets">> {
   readonly payer: NetworkPayer;
 }
@@ -90,19 +96,19 @@ export interface PayingPart extends Required<Pick<TokenMethod, "networks" | "pre
 /** Telemetry of the process. */
 export interface OfferedTelemetry {
   readonly telemetry: Telemetry;
-  /** Loads what shows the telemetry, while the store opens. */
+  /** Loads the server of the telemetry while the store opens. */
   load(): Promise<Builder>;
-  /** Sends what is left, after everything else has stopped. Never rejects. */
+  /** Sends the remaining telemetry after everything else has stopped. Never rejects. */
   stop(): Promise<void>;
 }
 
-/** A kind of store, told by the scheme of `store.url`. */
+/** A kind of store, selected by the scheme of `store.url`. */
 export interface StoreKind {
-  /** Without `:`. */
+  /** Schemes without `:`. */
   readonly schemes: readonly string[];
   /** @throws Error when the store cannot be opened, or does not promise durability */
   open(options: StoreOptions & StorePlace & StoreWait): Promise<Store>;
-  /** Looks at a store beside the process that serves it. @throws Error when there is none */
+  /** Opens a store for reading, even while another process serves it. @throws Error when there is no store */
   inspect(place: StorePlace): Promise<StoreInspection>;
 }
 
@@ -116,7 +122,7 @@ export interface Host {
   readonly dispatcher: Dispatcher;
   readonly logger: Logger;
   readonly telemetry: Telemetry;
-  /** Returns what the parts add to a seam. */
+  /** Returns the parts' additions to a seam. */
   additions<Seam extends keyof Running>(seam: Seam): readonly NonNullable<Running[Seam]>[];
   /** Every address that this process listens on. */
   readonly listeners: readonly { readonly name: string; readonly address: string }[];
@@ -140,7 +146,7 @@ export interface Running {
   open?(): Promise<void>;
   /** Loads what a reload needs. The reload might be refused yet, so it changes nothing. */
   prepare?(config: Config): Promise<void>;
-  /** Writes to the store what a reload changes there: the last step that can refuse the reload. Changes nothing if it rejects. */
+  /** Writes a reload's changes to the store, as the last step that can refuse the reload. Changes nothing if it rejects. */
   write?(config: Config): Promise<void>;
   /** Applies a reload that nothing can refuse any more. */
   reload?(config: Config): void | Promise<void>;
@@ -157,7 +163,7 @@ export interface Running {
   readonly runnerStreams?: RunnerStreams;
   /** Reads the gauges that several parts have. */
   readonly gauges?: () => readonly GaugeSample[];
-  /** Gauges and counters that no other part has. */
+  /** Gauges and counters of this part only. */
   readonly ownGauges?: readonly OwnGauge[];
   readonly operator?: OperatorAddition;
   /** Refuses authentic webhooks of an endpoint. @throws GatewayError */
@@ -167,11 +173,11 @@ export interface Running {
   readonly holdings?: Holdings;
 }
 
-/** Accounts of a part that pay, and what they held when they were last read. */
+/** Paying accounts of a part, with their last read balances. */
 export interface Holdings {
   /** Payments that the accounts make. */
   readonly pays: "settlements" | "refunds";
-  /** Queries no chain. */
+  /** Returns the balances without querying a chain. */
   read(): readonly Holding[];
 }
 
@@ -181,7 +187,7 @@ export interface OwnGauge extends Instrument {
   readonly isCounter?: true;
   /**
    * Reads the values at a scrape.
-   * @param totals those of the store; undefined while it does not answer
+   * @param totals totals of the store; undefined while the store does not answer
    * @param now Unix milliseconds
    */
   read(totals: StoreTotals | undefined, now: number): readonly GaugeValue[] | Promise<readonly GaugeValue[]>;
@@ -196,7 +202,10 @@ export interface Listener {
   /** Table of the configuration that has its `bind_address`. */
   readonly table: string;
   readonly bindAddress: BindAddress;
-  /** True to open it before the listeners that sell and take webhooks; the others of parts open after those. */
+  /**
+   * True if the listener opens before the listeners that sell jobs and take webhooks. Other listeners of parts open after
+   * them.
+   */
   readonly isFirst?: true;
   /** `address` is `host:port` or `unix:path`, once started. */
   readonly service: { readonly address: string };

@@ -10,7 +10,7 @@ import { emitEvents } from "./store-events.ts";
 import { measureBatches } from "./store-telemetry.ts";
 import type { X402Periods } from "./x402/gateway-options.ts";
 
-/** Starts everything that the configuration asks for. If a part fails to start, the others are stopped again. */
+/** Starts everything that the configuration uses. If a part fails to start, the started parts are stopped again. */
 export async function startGateway(options: {
   readonly config: Config;
   readonly logger: Logger;

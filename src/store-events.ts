@@ -9,10 +9,10 @@ import type { DeadLetteredCall, DecidedCharge, EndedLease } from "./store/contra
 import type { Committed } from "./store/operations.ts";
 import { STREAM_ENDED } from "./store/rules/call-steps.ts";
 
-/** Reason of a charge that no ack decided. */
+/** Reason for a charge that was not decided by an ack. */
 const AUTHORIZATION_ENDS = "the authorization is about to end";
 
-/** Longest reason in an event: runners write them. */
+/** Longest reason in an event. Runners write the reasons. */
 const MAX_REASON_LENGTH = 500;
 
 /** A change as an event, without the time if that is now. */
@@ -31,7 +31,7 @@ export function emitEvents(events: EventHub): (committed: Committed) => void {
   };
 }
 
-/** Returns what a committed change means for the calls, in the order in which it happened. */
+/** Returns the events of a committed change, in order. */
 function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): readonly Happened[] {
   if (committed.operation === "step") return committed.event === undefined ? [] : [committed.event];
   const { operation, input, outcome } = committed;
@@ -57,7 +57,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
 
     case "claim": {
       const deadLetters = outcome.deadLettered.flatMap(deadLettered);
-      // Decoding takes time.
+      // JobCalls are decoded only if an event needs it, because decoding takes time.
       if (!events.watches("delivered")) return deadLetters;
       const [{ subscriber }] = input;
       const delivered = outcome.calls.map(({ callId, attempt, leaseExpiresAt, encoded }): Happened => {
@@ -95,7 +95,7 @@ function eventsOf(committed: Committed, events: Pick<EventHub, "watches">): read
     case "dropDeadLetter":
       return outcome ? [{ callId: input[0], what: { kind: "dropped" } }] : [];
 
-    // Nothing that anyone watches.
+    // These changes have no events.
     case "appendResult":
     case "confirmPayment":
     case "contradictPayment":

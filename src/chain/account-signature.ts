@@ -1,6 +1,6 @@
 import { recoverAddress } from "./recover-address.ts";
 
-/** Half of the secp256k1 group order. Every signature has a twin with a high s, and only the low one counts. */
+/** Half of the secp256k1 group order. Every signature has a twin with a high s. Only the signature with the low s is valid. */
 const MAX_LOW_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 
 /** Checks that a plain account can have made this signature: 65 bytes, v of 27, 28, 0 or 1, and a low s. */
@@ -11,7 +11,7 @@ export function isAccountSignature(signature: `0x${string}`): boolean {
   return [0, 1, 27, 28].includes(v) && s > 0n && s <= MAX_LOW_S;
 }
 
-/** Returns the address of the account that signed, lower case; undefined when no account can have. */
+/** Returns the address of the account that signed, lower case; undefined if no account can have made the signature. */
 export async function recoverSigner(
   hash: `0x${string}`,
   signature: `0x${string}`,

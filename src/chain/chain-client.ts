@@ -2,9 +2,9 @@ import { asNumber, Rpc, type RpcOptions } from "./rpc.ts";
 
 /** The chain that an RPC is expected to be for. */
 interface ExpectedChain {
-  /** Undefined: the first chain that the RPC names is expected from then on. */
+  /** Undefined if the first chain that the RPC names is expected from then on. */
   readonly id: number | string | undefined;
-  /** Asks the RPC which chain it is for. */
+  /** Queries the ID of the RPC's chain. */
   read(rpc: Rpc): Promise<number | string>;
 }
 
@@ -26,9 +26,8 @@ export class ChainClient {
   }
 
   /**
-   * Returns the RPC after checking that it speaks for the right chain. The check runs once, and again after a
-   * call without an answer: another chain may be behind the same address then, which would answer every question
-   * wrongly.
+   * Returns the RPC after checking that it speaks for the right chain. The check runs once, and again after a call without
+   * an answer, because the address may then lead to another chain, whose answers would be wrong.
    * @throws Error when the RPC cannot be reached or is for another chain
    */
   async connect(): Promise<Rpc> {

@@ -10,7 +10,7 @@ export const CHAIN_IDS_BY_COIN: ReadonlyMap<string, readonly number[]> = new Map
   ["IOTX", [4689]],
 ]);
 
-/** Returns the symbol of the coin that the gas of a CAIP-2 network is paid in; `native units` where it is not known. */
+/** Returns the symbol of the coin that the gas of a CAIP-2 network is paid in; `native units` if the coin is not known. */
 export function coinOf(network: string): string {
   const known = [...CHAIN_IDS_BY_COIN].find(([, ids]) => ids.some((id) => `eip155:${id}` === network));
   return known?.[0] ?? "native units";

@@ -4,7 +4,7 @@ import { type Rpc, RpcError } from "./rpc.ts";
 const IS_VALID_SIGNATURE = "0x1626ba7e";
 const ERC1271_MAGIC = `0x1626ba7e${"0".repeat(56)}`;
 
-/** Asks an account's contract about a signature (ERC-1271). An address without code approves none. */
+/** Calls an account's contract to verify a signature (ERC-1271). An address without code approves no signature. */
 export async function contractApproves(
   rpc: Rpc,
   { account, hash, signature }: Readonly<Record<"account" | "hash" | "signature", `0x${string}`>>,

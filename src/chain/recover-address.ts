@@ -30,7 +30,7 @@ export async function recoverAddress(signed: { readonly hash: Hex; readonly sign
   return `0x${keccak256(key.subarray(1)).slice(-40)}`;
 }
 
-/** The same for a signature over typed data (EIP-712). */
+/** Returns the address that signed typed data (EIP-712). */
 export async function recoverTypedDataAddress({
   signature,
   ...typedData

@@ -21,7 +21,7 @@ const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 const WORD_LENGTH = 66;
 /** Calls that one `eth_call` makes at most: chains bound the size of its code. */
 const MAX_TOGETHER = 64;
-/** Time for which each call is made on its own after the RPC did not make several at once. */
+/** Time for which calls are made separately after the RPC failed to execute several calls at once. */
 const ASKS_EACH_MS = 60_000;
 
 /** The RPC answered a call with an error, such as a call that reverts. */
@@ -70,7 +70,7 @@ export class Rpc {
   /** Monotonic time until which each call is made on its own. */
   #asksEachUntil = 0;
 
-  /** @param onNoAnswer is told of each call without an answer */
+  /** @param onNoAnswer called for each call without an answer */
   constructor({ rpcUrl, timeoutMs, observer }: RpcOptions, onNoAnswer: () => void = () => undefined) {
     const { url, headers } = splitCredentials(rpcUrl);
     this.#endpoint = new JsonEndpoint({ url, headers, timeoutMs, maxAnswerBytes: MAX_ANSWER_BYTES });
@@ -102,7 +102,7 @@ export class Rpc {
   }
 
   /**
-   * Calls a contract at a block for one word. Calls for the newest state that are asked for at the same time are one RPC call.
+   * Calls a contract at a block for one word. Simultaneous calls for the newest state share one RPC call.
    * @returns undefined when the answer is not 32 bytes, or the call reverts
    */
   callForWord(call: WordCall, block: bigint | "latest" = "latest"): Promise<bigint | undefined> {
@@ -137,7 +137,7 @@ export class Rpc {
     }
   }
 
-  /** @returns undefined when the RPC does not run such code: then each call is made on its own, for a while */
+  /** @returns undefined if the RPC does not run such code, so that calls are made separately for a while */
   async #readTogether(waiting: readonly WaitingCall[]): Promise<readonly (bigint | undefined)[] | undefined> {
     const data = wordsCode(waiting.map(({ call }) => call));
     const answer = await this.call("eth_call", [{ data }, "latest"]).catch((error: unknown) => {
@@ -173,23 +173,26 @@ function readResult(status: number, text: string): unknown {
   } catch (cause) {
     throw new RpcUnanswered(isOk ? undefined : status, cause);
   }
-  // Some RPCs answer with an error's status too.
+  // Some RPCs answer errors with an error status as well.
   const { code, message } = answer?.error ?? {};
   if (typeof code === "number") throw new RpcError(code, String(message ?? ""));
   if (!isOk || answer?.result === undefined) throw new RpcUnanswered(isOk ? undefined : status);
   return answer.result;
 }
 
-/** Words of nodes for a call that the contract ended: by a revert, or by a failure that a hostile one can cause at will. */
+/**
+ * Words that nodes use for a call that the contract ended by a revert, or by a failure that a hostile contract can cause at
+ * will.
+ */
 const ENDED_BY_CONTRACT =
   /execution reverted|gas required exceeds allowance|out ?of ?gas|invalid (opcode|jump)|stack (underflow|limit)|write protection|return data out of bounds|^EVM error/i;
 
-/** Nodes use the code 3, or an own one and some words. */
+/** Nodes use the code 3, or another code with characteristic words. */
 function isRevertCode(code: number, details: string): boolean {
   return code === 3 || ENDED_BY_CONTRACT.test(details);
 }
 
-/** Returns true if the RPC, or a proxy before it, refuses this very question. It may answer another. */
+/** Returns true if the RPC, or a proxy before it, refuses exactly this call. It may accept other calls. */
 export function isRefusal(error: unknown): boolean {
   if (error instanceof RpcError) return true;
   return error instanceof RpcUnanswered && [400, 413, 422].includes(error.status ?? 0);

@@ -121,9 +121,9 @@ async function storeProblems({ store }: Config): Promise<PeerProblem[]> {
     await tryStore(store, pino({ level: "silent" }));
     return [];
   } catch (error) {
-    // The gateway that runs on the file has opened it.
+    // The store is in use, so the gateway that runs on the file can open it.
     if (error instanceof StoreInUseError) return [];
-    // Drivers keep the password of a URL out of their messages; where there is a code, it says enough.
+    // Drivers keep the password of a URL out of their messages. If there is an error code, it suffices.
     const { code } = error as NodeJS.ErrnoException;
     const reason = code ?? (error instanceof Error ? error.message : "unknown");
     return [{ path: ["store", "url"], message: `cannot be opened: ${reason}` }];

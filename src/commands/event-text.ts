@@ -21,7 +21,7 @@ function withHyphens(name: string): string {
 }
 
 type What = Event["what"];
-/** Money that a part moves is in another state. */
+/** Change in the state of money that a part moves. */
 type PartChange = Extract<What, { readonly value: { readonly transaction: string } }>;
 
 function isPartChange(what: What): what is PartChange {

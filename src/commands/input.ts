@@ -7,10 +7,8 @@ import type { Mistake } from "../config/mistakes.ts";
 import type { PayingPart } from "../part.ts";
 import type { Methods } from "../x402/methods/methods.ts";
 
-/*
- * Modules of src/config are loaded where a command reads a configuration: they bring zod, and take half of the time of
- * `jobgate --help` otherwise.
- */
+/* Modules of src/config are loaded only when a command reads a configuration, because they load zod, which would take
+   half of the time of `jobgate --help`. */
 
 /** Ends a command with exit code 1 and these lines on stderr. */
 export class Refusal extends Error {
@@ -57,7 +55,7 @@ export async function loadMethods(): Promise<Methods> {
   return (await import("../load-parts.ts")).loadMethods();
 }
 
-/** Loads what pays on the networks of this build that are not EVM chains. */
+/** Loads the payers for networks of this build that are not EVM chains. */
 export async function loadNetworkPayers(): Promise<readonly PayingPart[]> {
   return (await import("../load-parts.ts")).loadNetworkPayers();
 }
@@ -84,7 +82,7 @@ export async function readBody(path: string): Promise<Buffer> {
 /**
  * Returns the variable that `--key env:NAME` names. A key itself is never accepted as an argument, because other users
  * can list it and the shell's history keeps it. The message does not quote the argument.
- * @throws InvalidArgumentError for anything else
+ * @throws InvalidArgumentError for any other argument
  */
 export function keyVariable(option: string): string {
   const name = /^env:([A-Za-z_][A-Za-z0-9_]*)$/.exec(option)?.[1];

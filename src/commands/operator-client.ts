@@ -59,7 +59,7 @@ type OperatorAddress = { readonly url: string } | { readonly socketPath: string 
 /** Options of every command that calls a running jobgate. */
 export interface OperatorSelection {
   readonly config: string;
-  /** Parsed in the action, because commander quotes what it refuses, and a URL may hold a password. */
+  /** The URL is parsed in the action, because commander quotes arguments that it refuses, and a URL may contain a password. */
   readonly target?: string;
 }
 
@@ -180,7 +180,7 @@ function toAddress(address: BindAddress): OperatorAddress {
 
 const registry = createRegistry(file_jobgate_v1_operator);
 
-/** Fields of a list's request that select what {@link FilterOptions} names. */
+/** Returns the fields of a list's request that apply {@link FilterOptions}. */
 export function filterRequest({ payer, since, until }: Omit<FilterOptions, "job">) {
   return defined({
     payer,

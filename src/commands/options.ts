@@ -62,7 +62,10 @@ export function option(flags: string, description: string): Option {
   return made;
 }
 
-/** Makes an option without a variable, for what a command changes: a variable that stays set would choose each time. */
+/**
+ * Makes an option without a variable, for options that select what a command changes, because a variable that stays set
+ * would select it every time.
+ */
 export function argumentOnly(flags: string, description: string): Option {
   return new Option(flags, description);
 }
@@ -73,7 +76,7 @@ function twinOf(made: Option): string {
   return `JOBGATE_${made.name().toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** Sets a command's flags from their variables. commander itself takes any value for yes, even `0` and `false`. */
+/** Sets a command's flags from their variables. commander itself treats any value as true, even `0` and `false`. */
 export function readFlagTwins(command: Command): void {
   for (const flag of command.options) {
     if (!FLAGS_WITH_TWINS.has(flag)) continue;
@@ -123,7 +126,7 @@ export const bodyOption = () => option("--body <file>", "file with the request b
 export const jsonOption = (description = "print JSON lines, as the API returns them") =>
   option("--json", description);
 
-/** @param make {@link argumentOnly} where it selects what the command changes */
+/** @param make {@link argumentOnly} if the option selects what the command changes */
 export const jobOption = (make = option) =>
   make("--job <job>", "only this job: its name, its ID, or SERVICE/ID").argParser(parseJob);
 
@@ -141,7 +144,7 @@ export const listOptions = () => [
   jsonOption(),
 ];
 
-/** @param description what the time is */
+/** @param description meaning of the time */
 export const sinceOption = (description: string) =>
   option(
     "--since <time>",

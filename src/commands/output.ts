@@ -65,7 +65,7 @@ export async function printList<Page extends { readonly nextPageToken: string },
   await callOperator(options, async (client) => {
     let left = all ? Number.POSITIVE_INFINITY : limit;
     let pageToken = "";
-    // A page can be short, or empty, although more follow.
+    // A page can be short or empty although further entries follow.
     do {
       const page = await readPage(client, { pageSize: Math.min(left, MAX_PAGE_SIZE), pageToken });
       left -= items(page).length;

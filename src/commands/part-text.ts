@@ -12,7 +12,7 @@ export interface PartText {
 
 const texts = new Set<PartText>();
 
-/** Adds a part to the commands. To add it again changes nothing. */
+/** Adds a part to the commands. Adding it again changes nothing. */
 export function addPartText(text: PartText): void {
   texts.add(text);
 }

@@ -53,7 +53,7 @@ async function serve(
   logger.info("stopped");
 }
 
-/** Applies a changed configuration, or nothing of it if it has a mistake. Never rejects. */
+/** Applies a changed configuration, or leaves everything unchanged if it has a mistake. Never rejects. */
 async function reload(context: {
   readonly gateway: { reload(config: Config): Promise<void> };
   /** The configuration that the process was started with. */
@@ -69,7 +69,7 @@ async function reload(context: {
     if (needRestart.length > 0)
       logger.warn({ needRestart }, "some changes take effect only at the next start");
     const { serviceId } = running;
-    // Jobs that name no service keep that of the gateway, which changes at the next start.
+    // Jobs that name no service keep the gateway's service ID, which changes only at the next start.
     const config = next.serviceId === serviceId ? next : await loadConfig({ ...options, serviceId }, log);
     await gateway.reload(config);
     logger.info("configuration reloaded");
@@ -101,7 +101,7 @@ export async function loadConfig(options: ConfigSelection, log: Log): Promise<Co
 
 /** @returns undefined when a signal ended the wait for the store */
 export async function startGatewayOrRefuse(config: Config, logger: Logger, signal: AbortSignal) {
-  // Loaded here, so that the other commands start without the gateway's modules.
+  // The module is loaded here, so that other commands start without the gateway's modules.
   const { startGateway } = await import("../start-gateway.ts");
   try {
     return await startGateway({ config, logger, signal });
@@ -115,10 +115,10 @@ export async function startGatewayOrRefuse(config: Config, logger: Logger, signa
   }
 }
 
-/** Time between two looks for the parent process. */
+/** Interval between two checks for the parent process. */
 const PARENT_CHECK_MS = 250;
 
-/** Resolves at the first signal. A second one finds no handler, and ends the process at once. */
+/** Resolves at the first signal. A second signal finds no handler, so it ends the process at once. */
 export function nextStopSignal(): Promise<NodeJS.Signals> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   return new Promise((resolve) => {
@@ -132,7 +132,7 @@ export function nextStopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** npx runs a command in a shell, and does not pass SIGTERM on: both end, and leave the command behind. */
+/** npx runs a command in a shell and does not forward SIGTERM, so npx and the shell end, and the command keeps running. */
 function whenNpxEnds(stop: () => void): NodeJS.Timeout | undefined {
   if (process.env.npm_command !== "exec") return undefined;
   const parent = process.ppid;

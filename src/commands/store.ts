@@ -64,7 +64,7 @@ function backup(file: string, options: StoreSelection): Promise<void> {
   });
 }
 
-/** Opens the store of the configuration, of which only its place is read. @throws Refusal with the reason */
+/** Opens the store of the configuration, from which only the store's place is read. @throws Refusal with the reason */
 async function inspecting(
   { config }: StoreSelection,
   use: (store: StoreInspection) => Promise<void>,

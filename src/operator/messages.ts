@@ -47,7 +47,7 @@ export const PAYMENT_STATES = {
   released: PaymentState.RELEASED,
 } as const satisfies Record<PaymentStateName, PaymentState>;
 
-/** Returns the decimals of a token; undefined for one that is not in the configuration. */
+/** Returns the decimals of a token; undefined for a token that is not in the configuration. */
 export type DecimalsOf = (token: { readonly network: string; readonly asset: string }) => number | undefined;
 
 /** Finds the decimals of tokens in the configuration in use. */

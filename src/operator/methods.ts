@@ -15,9 +15,9 @@ export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
 /** Methods and call details that a part adds to the operator's API. */
 export interface ApiAddition {
   readonly methods: OperatorMethods;
-  /** Reads what the part adds to the answer of GetCall. */
+  /** Reads the part's additions to the answer of GetCall. */
   callDetails?(callId: number): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
-  /** Returns what the part adds to the answer of GetTotals. */
+  /** Returns the part's additions to the answer of GetTotals. */
   totals?(totals: StoreTotals): MessageInitShape<typeof GetTotalsResponseSchema>;
   /** Returns events that the part adds to the end of a JobCall's timeline. */
   timeline?(callId: number): Promise<GatewayEvent[]>;
@@ -25,7 +25,10 @@ export interface ApiAddition {
 
 /** Additions of a part to the operator's listener. */
 export interface OperatorAddition {
-  /** Loads what the part adds to the API, at the first call of the API: its messages take 2 MB and a tenth of the start. */
+  /**
+   * Loads the part's additions to the API at the first call of the API, because its messages take 2 MB and a tenth of the
+   * start-up time.
+   */
   loadApi?(): Promise<ApiAddition>;
   /** Routes that need the access of the API. */
   readonly routes?: Routes;

@@ -5,9 +5,9 @@ const DEFAULT_PAGE_SIZE = 50;
 const MAX_PAGE_SIZE = 500;
 
 /**
- * Reads one page of a list in descending order of IDs. The token is the last ID that the page before looked at,
- * so new entries neither shift nor repeat anything.
- * @returns the page, with an empty `nextPageToken` if it is the last
+ * Reads one page of a list in descending order of IDs. The token is the last ID that the previous page has read, so new
+ * entries neither shift nor repeat entries.
+ * @returns the page, with an empty `nextPageToken` if it is the last page
  * @throws ConnectError INVALID_ARGUMENT for a malformed token
  */
 export async function readPage<Item extends { readonly id: number } | { readonly callId: number }>(
@@ -63,7 +63,7 @@ export function readSigner({ by, note }: Signed): Signed {
   return { by, note };
 }
 
-/** Returns true for a possible call ID: positive and below 2^53 - 1, so that the ID after it is still exact. */
+/** Returns true for a possible call ID: positive and below 2^53 - 1, so that the next ID is still exact. */
 export function isCallId(callId: bigint): boolean {
   return callId > 0n && callId < BigInt(Number.MAX_SAFE_INTEGER);
 }

@@ -1,13 +1,13 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { answerFields, type ResultAnswer, resultProblem } from "../core/result-answer.ts";
 
-/** Scheme of x402 by which the whole price is paid. */
+/** x402 scheme whose offers are ceilings. */
 const METERED = "upto";
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000;
 
 /** One delivery of a JobCall. */
 export interface Job {
-  /** Never changes, so that a job can be idempotent. */
+  /** ID that is the same for all deliveries of the JobCall, so that a job can be idempotent. */
   readonly callId: number;
   readonly jobId: bigint;
   readonly serviceId: bigint;
@@ -21,8 +21,8 @@ export interface Job {
   /** Shows the paying client how far the job is. @param percent 0 to 100 */
   progress(percent: number, text?: string): void;
   /**
-   * Sets what the client pays for the job, if its offer is a ceiling: the last charge counts. Default: the whole ceiling. Has
-   * no effect on other jobs.
+   * Sets the charge for the job, if its offer is a ceiling. The last charge is used. Default: the whole ceiling. Has no
+   * effect on other jobs.
    * @param amount token units, of which at most the ceiling is charged, or a share of the ceiling from 0 to 10,000
    */
   charge(amount: number | bigint | { readonly basisPoints: number }): void;
@@ -44,7 +44,7 @@ type Returned = Result | string | Uint8Array | undefined | void;
 /** Thrown by a handler when no attempt can succeed. The client who paid reads the message. */
 export class Fail extends Error {}
 
-/** Thrown by `run` when the runner cannot go on; says what to do. */
+/** Thrown by `run` when the runner cannot continue. The message says what to do. */
 export class RunnerError extends Error {}
 
 /** Thrown by a handler for another attempt after a delay of its own, from 0 to a day. */
@@ -59,7 +59,10 @@ export class Retry extends Error {
   }
 }
 
-/** Makes the charge that a job names. @returns undefined for a JobCall whose price is exact @throws RangeError for what is no amount */
+/**
+ * Makes the charge that a job names. @returns undefined for a JobCall whose price is exact @throws RangeError for an invalid
+ * amount
+ */
 export function toCharge(amount: Parameters<Job["charge"]>[0], metadata: Job["metadata"]) {
   const { "X-X402-PAYMENT-SCHEME": scheme, "X-X402-PAYMENT-AMOUNT": ceiling = "0" } = metadata;
   const isShare = typeof amount === "object";
@@ -75,7 +78,7 @@ export function toCharge(amount: Parameters<Job["charge"]>[0], metadata: Job["me
 /** Makes a JSON result. */
 export const json = (value: unknown) => ({ body: JSON.stringify(value), contentType: "application/json" });
 
-/** Returns the ack of a handler that returned. @throws Fail when the value is no result */
+/** Returns the ack of a handler that returned. @throws Fail when the value is not a result */
 export function ackFields(returned: Returned) {
   if (returned === undefined || returned === null) return {};
   const isPlain = typeof returned === "string" || returned instanceof Uint8Array;

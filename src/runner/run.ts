@@ -21,7 +21,7 @@ export interface RunOptions {
   readonly subscriber?: string;
   /** Most jobs at once. Default: 8. */
   readonly concurrency?: number;
-  /** Only these jobs. Default: all. */
+  /** Job filter. Default: all jobs. */
   readonly jobIds?: readonly (number | bigint)[];
   /** Stops the runner when it aborts, as SIGTERM does. */
   readonly signal?: AbortSignal;
@@ -34,7 +34,7 @@ const CHANNEL = {
   "grpc.max_reconnect_backoff_ms": 500,
   // jobgate is beside the runner. grpc-js would reach even 127.0.0.1 through the proxy in http_proxy.
   "grpc.enable_http_proxy": 0,
-  // Without pings of its own a client does not notice that the network is gone.
+  // Without its own pings, a client does not notice that the network is gone.
   "grpc.keepalive_time_ms": 15_000,
   "grpc.keepalive_timeout_ms": 5_000,
   // The operator's max_body_bytes may be above grpc-js's default of 4 MiB.
@@ -43,8 +43,8 @@ const CHANNEL = {
 const Client = grpc.makeGenericClientConstructor(grpcServiceDefinition(RunnerService), "RunnerService");
 
 /**
- * Does jobs until SIGTERM or SIGINT, then finishes those in progress. A second signal gives them up.
- * @throws RunnerError when jobgate refuses this runner, or jobs were given up
+ * Runs jobs until SIGTERM or SIGINT, and then finishes the jobs in progress. A second signal abandons them.
+ * @throws RunnerError when jobgate refuses this runner, or jobs were abandoned
  */
 export async function run(handler: Handler, options: RunOptions = {}): Promise<void> {
   const { concurrency = 8, jobIds = [], subscriber = `${hostname().slice(0, 100)}/${process.pid}` } = options;

@@ -5,13 +5,13 @@ import pLimit from "p-limit";
 import * as proto from "../gen/jobgate/v1/runner_pb.ts";
 import { ackFields, Fail, type Handler, type Job, nackFields, Retry, RunnerError, toCharge } from "./job.ts";
 
-/** One ack, nack or extend, which is sent until jobgate answers it. */
+/** An ack, nack or extend request, which is sent until jobgate answers it. */
 interface Request {
   readonly part: "acks" | "nacks" | "extends";
   readonly fields: { readonly callId: bigint; readonly leaseToken: string };
-  /** Aborts when it need not be sent any more. */
+  /** Aborts when the request need not be sent any more. */
   readonly lost: AbortSignal;
-  /** @param refusal empty when it took effect */
+  /** @param refusal empty if the request took effect */
   answer(refusal: string): void;
 }
 
@@ -25,7 +25,7 @@ const LEASE_MS = { min: 10_000, max: 86_400_000 };
 const PAUSE_MS = 500;
 /** Parts of grpc-js's reasons that differ with each try, such as times, or that say nothing. */
 const NOISE = /No connection established\. Last error: | \(\d{4}-[^)]*Z\)|\.? Resolution note: $/g;
-/** Codes that another try would get again. */
+/** Codes that a retry would also get. */
 const FINAL = [Code.UNAUTHENTICATED, Code.PERMISSION_DENIED, Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED];
 const ADVICE = "Check the token, the other options of run, and the version of jobgate.";
 
@@ -42,7 +42,7 @@ export class Runner {
   readonly #options: RunnerOptions;
   /** Bounds jobs across streams: a new stream may bring jobs before the jobs of the last stream are over. */
   readonly #limit;
-  /** Deliveries in progress: functions that extend the lease, by controllers that abort when it is lost. */
+  /** Deliveries in progress: functions that extend the lease, by controllers that abort when the lease is lost. */
   readonly #deliveries = new Map<AbortController, () => Promise<void>>();
   readonly #queue: Request[] = [];
   readonly #sent = new Map<bigint, readonly Request[]>();
@@ -76,7 +76,7 @@ export class Runner {
     if (signal.reason instanceof RunnerError) throw signal.reason;
   }
 
-  /** Takes nothing new, and ends once all jobs are finished. Called again, it ends at once. */
+  /** Takes no new jobs, and ends once all jobs are finished. A second call ends the runner at once. */
   stop(): void {
     if (this.#stopping) this.#giveUp("Stopped at once: unfinished JobCalls go to the next subscriber.");
     else this.#options.logger.info(`stopping: ${this.#deliveries.size} jobs in progress`);
@@ -134,7 +134,7 @@ export class Runner {
     this.#deliveries.set(lost, extend);
     const leaseMs = leaseSecs * 1000;
     const timer = setInterval(() => void extend(), within(EXTEND_MS, leaseMs / 2));
-    // Without an answer of jobgate, nothing else tells that another runner may have the JobCall.
+    // Without an answer from jobgate, only this timer detects that another runner may have the JobCall.
     const expiry = setTimeout(() => lose("jobgate did not extend it in time"), within(LEASE_MS, leaseMs));
     const lose = (reason: string): void => {
       if (lost.signal.aborted) return;
@@ -150,7 +150,8 @@ export class Runner {
         progress = { progress: { percent: value, text: String(text).slice(0, 200) } };
         void extend();
       },
-      // The next extension is soon enough: only a payment whose time ends before the work needs it.
+      // The charge is sent with the next extension, because it is only needed early if the payment expires before the job
+      // ends.
       charge(amount: Parameters<Job["charge"]>[0]) {
         charge = toCharge(amount, metadata);
       },
@@ -186,7 +187,7 @@ export class Runner {
     this.#flushSoon();
   }
 
-  /** Waits for the end of this turn of the event loop: outcomes that are ready together share a message. */
+  /** Waits for the end of this tick, so that outcomes that are ready together share a message. */
   #flushSoon(): void {
     this.#flushing ??= setImmediate(() => {
       this.#flushing = undefined;

@@ -29,7 +29,7 @@ export function answerChallenge({ query }: HttpRequest, challenge: WebhookChalle
 }
 
 /**
- * Answers with the sender's text, in a way that a browser treats as nothing but text.
+ * Answers with the sender's text, in a way that a browser treats as plain text.
  * @throws GatewayError `bad_request` for a text that is empty, too long, or contains control characters
  */
 export function challengeResponse(value: string): HttpResponse {

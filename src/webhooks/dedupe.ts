@@ -9,11 +9,11 @@ import { singleHeader } from "./auth/signatures.ts";
 export type DeliveryOf = (request: HttpRequest, body: Uint8Array) => Delivery;
 
 /**
- * Recognises repeats by id, by body or by both, depending on what a replay could change:
- * - A signed id decides alone: equal bodies under two signed ids are two deliveries.
+ * Recognises repeats by id, by body or by both, depending on the parts that a replay could change:
+ * - A signed ID decides alone, so equal bodies under two signed IDs are two deliveries.
  * - An unsigned id can be replaced or left out by an attacker who captured a request, so a signed body that was seen
  *   before is a repeat under any id.
- * - Where nothing is signed, every sender can send anything, so the id decides, or without an id the body.
+ * - If nothing is signed, every sender can send anything, so the ID decides, or the body if there is no ID.
  */
 export function createDedupe(endpoint: WebhookEndpoint, scheme: AuthScheme): DeliveryOf | undefined {
   const { path, dedupe } = endpoint;

@@ -29,11 +29,11 @@ export class WebhookGateway implements BackgroundService {
     readonly serviceId: bigint;
     /** Receives accepted JobCalls. */
     readonly intake: Intake;
-    /** Refuses authentic requests of an endpoint by throwing a GatewayError. Default: refuses none. */
+    /** Refuses authentic requests of an endpoint by throwing a GatewayError. Default: no request is refused. */
     readonly admit?: (endpoint: WebhookEndpoint) => void;
     readonly logger: Logger;
     readonly clock?: Clock;
-    /** Server to share a socket with. Default: one of its own at `config.bindAddress`. */
+    /** Server to share a socket with. Default: a new server at `config.bindAddress`. */
     readonly server?: HttpServer;
   }) {
     const { config, logger } = options;

@@ -13,7 +13,7 @@ export class WebhookProducer {
   constructor(options: { readonly endpoint: WebhookEndpoint; readonly serviceId: bigint }) {
     const { endpoint, serviceId } = options;
     const { deliveryId, eventTypeHeader } = schemeOf(endpoint);
-    // The headers that the sender's scheme gives a meaning come first.
+    // Headers with a meaning in the sender's scheme come first.
     const names = [eventTypeHeader, deliveryId?.header, ...(endpoint.forwardHeaders ?? [])];
     this.#forwardedHeaders = new ForwardedHeaders(names.filter((name) => name !== undefined));
     const { jobId } = endpoint;
@@ -37,7 +37,7 @@ export class WebhookProducer {
   }
 }
 
-/** Makes the metadata of an endpoint's JobCalls. Frozen, so that its encoding is kept too. */
+/** Makes the metadata of an endpoint's JobCalls. It is frozen, so that its encoding is cached. */
 function metadataOf({ path, name }: WebhookEndpoint, serviceId: bigint): JobCall["metadata"] {
   return Object.freeze({
     "X-WEBHOOK-ORIGIN": "webhook",

@@ -33,8 +33,8 @@ interface Parts {
 }
 
 /**
- * One endpoint, which turns each authentic request into one durable JobCall. Other requests never reach the store, and
- * do not count against the endpoint's rate limit.
+ * One endpoint, which turns each authentic request into one durable JobCall. Other requests never reach the store, and the
+ * endpoint's rate limit does not count them.
  */
 export class WebhookRoute {
   readonly #parts: Parts;
@@ -63,7 +63,7 @@ export class WebhookRoute {
   handlers(): MethodHandlers {
     const { path, challenge } = this.#endpoint;
     return {
-      // The pattern and not the raw path, which may contain a token.
+      // Logs and metrics get the pattern instead of the raw path, which may contain a token.
       route: path,
       POST: (request) => this.#post(request),
       ...(challenge?.method === "GET" ? { GET: (request) => this.#challenge(request, challenge) } : {}),
@@ -104,7 +104,7 @@ export class WebhookRoute {
     if (authentic.secretName !== undefined) this.#logSecretUse(authentic.secretName);
   }
 
-  /** Logs which secret a sender used, so that the operator sees when an old one can be removed. */
+  /** Logs which secret a sender used, so that the operator sees when an old secret can be removed. */
   #logSecretUse(secretName: string): void {
     const { path, auth } = this.#endpoint;
     this.#parts.logger.debug({ endpoint: path, secretName }, "webhook authenticated");

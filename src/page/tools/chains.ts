@@ -2,9 +2,9 @@
 export interface Chains {
   /** Returns the name of a network for people. @param network CAIP-2 */
   networkName(network: string): string;
-  /** Reports whether a network's money is worth nothing. @param network CAIP-2 */
+  /** Returns true if a network's money is worth nothing. @param network CAIP-2 */
   isTestNetwork(network: string): boolean;
-  /** Finds the wallets of this browser. @param show is called with all of them at each that is found */
+  /** Finds the wallets of this browser. @param show called with all wallets found so far, each time a wallet is found */
   findWallets(show: (wallets: readonly Wallet[]) => void): void;
 }
 
@@ -14,22 +14,22 @@ export interface Wallet {
   readonly name: string;
   /** A data URL. */
   readonly icon?: string | undefined;
-  /** Connects an account that can pay an offer. Returns what has the owner sign the payment. */
+  /** Connects an account that can pay an offer. Returns a function that lets the owner sign the payment. */
   connect(offer: Requirements, token: PricedToken): Promise<SignPayment>;
 }
 
 /**
- * Has the owner of a wallet sign, and returns the payload of the payment.
- * @param nowSecs by the gateway's clock: the reader's may be wrong
+ * Lets the owner of a wallet sign a payment, and returns the payment's payload.
+ * @param nowSecs time on the gateway's clock, because the reader's clock may be wrong
  */
 export type SignPayment = (nowSecs: number) => Promise<object>;
 
-/** A token of a job, and how much of it the job costs. */
+/** A token in which a job is sold, and the job's price in it. */
 export interface PricedToken {
   /** CAIP-2. */
   readonly network: string;
   readonly symbol: string;
-  /** Absent when unknown. */
+  /** Undefined if the decimals are unknown. */
   readonly decimals?: number;
   /** Token units. */
   readonly amount: string;

@@ -34,7 +34,7 @@ export const client = createClient(
       try {
         return await fetch(address, options);
       } catch (error) {
-        // A time-out does not mean unreachable: other calls may be answered.
+        // A timeout does not mean that jobgate is unreachable, because other calls may be answered.
         if (options?.signal?.aborted) throw error;
         throw new ConnectError(UNREACHABLE, Code.Unavailable, undefined, undefined, error);
       }
@@ -49,7 +49,7 @@ export const client = createClient(
   }),
 );
 
-/** Answers of jobgate. A question that failed is asked again while it is shown, even if its answer never changes. */
+/** Cache of jobgate's answers. A failed query is repeated while it is shown, even if its answer never changes. */
 export const queries = new QueryClient({
   defaultOptions: {
     queries: {
@@ -60,7 +60,7 @@ export const queries = new QueryClient({
   },
 });
 
-/** Asks jobgate while the component is shown: at once, then every `everyMs` and after events that concern `key`. */
+/** Queries jobgate while the component is shown: at once, then every `everyMs` and after events that concern `key`. */
 export function useAnswer<Answer>(
   key: readonly string[],
   everyMs: number,
@@ -73,7 +73,7 @@ export function useAnswer<Answer>(
   });
 }
 
-/* Questions of several views, asked once for all of them. */
+/* Queries that several views share. */
 
 export const useInfo = () => useAnswer(["info"], 10_000, (options) => client.getInfo({}, options));
 export const useTotals = () => useAnswer(["totals"], 3_000, (options) => client.getTotals({}, options));
@@ -98,7 +98,7 @@ export function useNetwork(network: string): Network | undefined {
 export interface Action {
   /** Error of the last run, or empty. */
   readonly problem: string;
-  /** Runs unless a run is under way, announces the text that `act` returns, and asks again for all that is shown. */
+  /** Runs unless a run is in progress, announces the text that `act` returns, and repeats all queries that are shown. */
   readonly run: (act: () => Promise<string>) => Promise<void>;
 }
 
@@ -118,13 +118,13 @@ export function useAction(): Action {
       } finally {
         isBusy.current = false;
       }
-      // Answers that are under way may be older than the action: they are dropped.
+      // Pending answers may be older than the action, so they are dropped.
       await queries.invalidateQueries();
     },
   };
 }
 
-/** Returns undefined instead of throwing what says that something does not exist. */
+/** Returns undefined instead of throwing a not-found error. */
 export async function ifFound<Answer>(answer: Promise<Answer>): Promise<Answer | undefined> {
   try {
     return await answer;

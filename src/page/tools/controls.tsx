@@ -9,19 +9,19 @@ export function ThemeButton() {
   return <button type="button" id="theme" class="icon" />;
 }
 
-/** A question before something that cannot be undone, or that does much. */
+/** A question before an action that cannot be undone, or that has large effects. */
 interface Question {
   readonly title: string;
   readonly text: string;
   /** Name of the button that agrees. */
   readonly action: string;
   readonly isDangerous?: boolean;
-  /** Asks who decides, and why. */
+  /** True if the dialog asks for the operator's name and a note. */
   readonly isSigned?: boolean;
   readonly onAgree: (signature: Signature) => void;
 }
 
-/** Who decides, and why. */
+/** Name of the operator who decides, and the note. */
 interface Signature {
   readonly by: string;
   readonly note: string;
@@ -36,7 +36,7 @@ export function useConfirm(): [ask: (question: Question) => void, dialog: Compon
   const ask = (question: Question) => setAsked((before) => ({ id: (before?.id ?? 0) + 1, question }));
   if (asked === undefined) return [ask, null];
   const close = (signature: Signature | undefined) => {
-    // Browsers send `close` later: by then a quick operator may have been asked again.
+    // Browsers send `close` with a delay, during which another question may have been opened.
     setAsked((now) => (now === asked ? undefined : now));
     if (signature !== undefined) asked.question.onAgree(signature);
   };

@@ -61,7 +61,7 @@ export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobI
   return serviceId && jobId ? { serviceId: BigInt(serviceId), jobId: BigInt(jobId) } : {};
 }
 
-/** Returns what names a job: its title or name, or its numbers if the configuration has neither. */
+/** Returns the title or name of a job, or its numbers if the configuration has neither. */
 export function useJobName(): (job: JobKey) => string {
   const endpoints = useEndpoints().data?.endpoints ?? [];
   const names = new Map<string, string>();
@@ -106,12 +106,12 @@ export function NetworkName({ network }: { network: string }) {
   return <span title={network}>{name || network}</span>;
 }
 
-/** A transaction or an account, with a link to it at the network's explorer if that is known. */
+/** A transaction or an account, with a link to the network's explorer if the explorer is known. */
 export function OnChain(options: {
   readonly kind: "transaction" | "account";
   readonly network: string;
   readonly children: string;
-  /** Shows all of it, as a page about it does. */
+  /** True to show the whole text, as the page about the transaction or account does. */
   readonly isWhole?: boolean;
 }) {
   const { kind, network, children: text, isWhole = false } = options;

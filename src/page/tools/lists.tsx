@@ -8,17 +8,17 @@ import { DAY_MS, HOUR_MS, jobFilters, jobText, readJob } from "./format.tsx";
 import { type Filters, href, open } from "./route.ts";
 
 export const PAGE_SIZE = 50;
-/** Pages that one view reads: each looks at a bounded number of entries, so that one can be short. */
+/** Largest number of pages that one view reads. Each page reads a bounded number of entries, so a page can be short. */
 const MAX_PAGES = 8;
 
-/** Entries of a list, and where the older ones begin. */
+/** Entries of a list, with the token of the older entries. */
 export interface Entries<Item> {
   readonly items: readonly Item[];
   /** Token of the next page; empty at the end of the list. */
   readonly nextPageToken: string;
 }
 
-/** Reads pages until there is enough to show. */
+/** Reads pages until there are enough entries to show. */
 export async function readEntries<Item>(
   from: string | undefined,
   ask: (page: { pageSize: number; pageToken: string }) => Promise<Entries<Item>>,
@@ -205,7 +205,7 @@ export function FilterBar(options: {
 
 function TextInput({ value, ...props }: { name: string; value: string; placeholder: string }) {
   const input = useRef<HTMLInputElement>(null);
-  // Only another address replaces text that is being typed.
+  // Text that is being typed is replaced only if the address changes.
   useEffect(() => {
     if (input.current) input.current.value = value;
   }, [value]);

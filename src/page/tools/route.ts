@@ -9,24 +9,24 @@ export interface Route {
   readonly filters: Filters;
 }
 
-/** Filters of a list by name. Absent ones are empty. */
+/** Filters of a list by name. Absent filters are empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
 
 /** An addition of a part to the page: a view, or a panel of others. */
 export interface PartView {
   /** Name of its view in addresses. */
   readonly path: string;
-  /** Its view, with its title and the path of the view that it comes after in the menu. */
+  /** Title of its view in the menu. */
   readonly title?: string;
   readonly after?: string;
   readonly View?: FunctionComponent<{ filters: Filters }>;
-  /** Shows what the part knows of one JobCall, below all else. */
+  /** Shows the part's facts about one JobCall, below all other facts. */
   readonly BelowCall?: FunctionComponent<GetCallResponse>;
-  /** Shown beside every view. */
+  /** Component that is shown beside every view. */
   readonly Anywhere?: FunctionComponent;
-  /** Shown above every view. */
+  /** Component that is shown above every view. */
   readonly Banner?: FunctionComponent;
-  /** A hook that returns what the operator should decide or repair, each with the address of what shows it. */
+  /** A hook that returns trouble that the operator should decide about or repair, each with the address of its view. */
   readonly useAttention?: () => readonly Attention[];
   /** Shown with the name of a job, where one job is shown. */
   readonly OfJob?: FunctionComponent<{ readonly jobId: bigint }>;

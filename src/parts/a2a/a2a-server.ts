@@ -32,13 +32,13 @@ interface Parts {
   readonly maxWaitMs: number;
 }
 
-/** Results of a stream. Undefined is a sign of life. */
+/** Results of a stream. Undefined becomes a comment that keeps the stream open. */
 type Results = AsyncGenerator<object | undefined, void>;
 
 type Answer = (context: Context) => Promise<object>;
 type Stream = (context: Context) => Promise<Results>;
 
-/** A method, in the version of A2A that names it so. */
+/** A method, with the A2A version that uses its name. */
 export type Method = { readonly wire: Wire } & ({ readonly answer: Answer } | { readonly stream: Stream });
 
 /** The methods of A2A, by the names of both versions. */
@@ -140,7 +140,7 @@ export class A2aServer {
     logUnexpected(error, context, this.#parts.services);
     if (error instanceof RpcError) return rpcError(id, error);
     const { code, message, details, ...more } = purchaseRefusalOf(error);
-    // A payment that is sent again may have been charged, and so may the payment of a task.
+    // A repeated payment may already have been charged, and so may the payment of a task.
     const charged = isFirstMessage(context) ? {} : { charged: "unknown" };
     const told = { ...more, details: { ...chargedNothing(code), ...details, ...charged } };
     return rpcError(id, refusalError(new GatewayError(code, message, told)));

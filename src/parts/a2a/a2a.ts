@@ -21,7 +21,7 @@ interface Settings {
   readonly maxInputBytes?: number;
 }
 
-/** A2A at each configuration. The inputs of unpaid tasks outlive a reload. */
+/** A2A under the current configuration. The inputs of unpaid tasks outlive a reload. */
 export class A2a implements X402Part {
   readonly #services: Services;
   readonly #maxWaitMs: number;

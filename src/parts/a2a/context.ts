@@ -11,7 +11,7 @@ export interface Context {
   readonly wire: Wire;
   /** URIs of the extensions that the client activates and jobgate has. */
   readonly extensions: readonly string[];
-  /** Registers what is called once the whole answer to the request was sent. */
+  /** Registers a function that is called once the whole answer to the request was sent. */
   readonly whenSent: (listener: () => Promise<void>) => void;
 }
 
@@ -32,7 +32,7 @@ export function noTask(): RpcError {
   );
 }
 
-/** Logs an error, unless the error is a refusal, which its client is told. */
+/** Logs an error, unless it is a refusal, because the client gets refusals. */
 export function logUnexpected(
   error: unknown,
   { message: { method }, request }: Pick<Context, "message" | "request">,

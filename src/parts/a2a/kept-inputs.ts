@@ -3,7 +3,7 @@ import type { MessageInput } from "../../x402/protocols/message-request.ts";
 
 /** Most bytes of inputs that are kept. */
 const MAX_BYTES = 32 * 1024 * 1024;
-/** Memory that an input takes besides its own bytes. */
+/** Memory that an input takes in addition to its bytes. */
 const OVERHEAD = 1_024;
 
 /** The request of a task, with the headers of its purchase. */
@@ -13,8 +13,8 @@ export interface TaskInput {
 }
 
 /**
- * Inputs of tasks that nothing has paid for yet, in the memory of this process: x402 over A2A pays without sending the input again.
- * The oldest go first. Clients that pay for a task whose input is gone send the input again.
+ * Inputs of unpaid tasks, in the memory of this process, because an x402 payment over A2A does not repeat the input. The
+ * oldest inputs are dropped first. A client that pays for a task whose input is gone has to resend the input.
  */
 export class KeptInputs {
   readonly #inputs: LRUCache<string, TaskInput>;

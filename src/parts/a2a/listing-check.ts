@@ -9,7 +9,7 @@ const WANTED: readonly (readonly [isMissing: (job: Job) => boolean, reason: stri
   [({ input }) => input?.example === undefined, "has no input.example"],
 ];
 
-/** Says who would read the agent card, and what is missing in it, a line for each finding. */
+/** Describes which clients would read the agent card, and which facts it lacks, in a line for each finding. */
 export function checkAgentCard({ publicUrl, jobs = [], jobPolicies }: Omit<X402Config, "parts">): string[] {
   const problem = publicUrlProblem(publicUrl);
   if (problem !== undefined) return [`agent card: no registry of agents would read it: ${problem}`];

@@ -20,7 +20,7 @@ import type { Artifact, TaskView, ViewPart } from "./task-view.ts";
 /** Deepest JSON that is shown as data: serializing a deeper value could overflow the stack. */
 const MAX_NESTING = 64;
 
-/** A task that was paid for, as it is while its JobCall goes on. */
+/** A paid task whose JobCall has not ended. */
 export interface PaidTask {
   readonly task: Task;
   readonly callId: number;
@@ -28,7 +28,7 @@ export interface PaidTask {
   readonly view: TaskView;
 }
 
-/** Tasks that were paid for: their JobCalls as clients see them. */
+/** Paid tasks: clients' views of their JobCalls. */
 export class PaidTasks {
   readonly #services: Services;
   readonly #shop: Shop;
@@ -38,7 +38,7 @@ export class PaidTasks {
     this.#shop = shop;
   }
 
-  /** Returns a task as its JobCall is now, with its result once there is one. */
+  /** Returns a task in the present state of its JobCall, with its result once there is a result. */
   async view(task: Task, call: CallState, { whenSent }: Pick<Context, "whenSent">): Promise<TaskView> {
     if (!hasEnded(call)) return this.goesOn(task, call);
     const isAnswered = hasResult(call);
@@ -53,7 +53,7 @@ export class PaidTasks {
     };
   }
 
-  /** Returns a task whose JobCall goes on. */
+  /** Returns a task whose JobCall has not ended. */
   goesOn(task: Task, call: CallState): TaskView {
     const { progress } = call;
     const base = this.#base(task, call);
@@ -62,13 +62,13 @@ export class PaidTasks {
     return { ...base, payment, state: "working", text, artifacts: [] };
   }
 
-  /** Waits for the end of a task. @returns undefined if it goes on */
+  /** Waits for the end of a task. @returns undefined if the task has not ended */
   async wait(task: Task, callId: number, context: Context, maxMs: number): Promise<TaskView | undefined> {
     const over = new AbortController();
     const end = () => over.abort();
     context.request.closed.addEventListener("abort", end);
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
-    // A client that disconnects has not left, because it can ask for its task later.
+    // A client that disconnects is not treated as gone, because it can query its task later.
     const stopWaiting = this.#shop.live?.onBegun(callId, new AbortController().signal);
     try {
       for await (const call of this.#services.watch.states(callId, over.signal))
@@ -99,7 +99,7 @@ export class PaidTasks {
     return { task, at: finishedAt ?? enqueuedAt, payment, metadata: { "jobgate/call": bought } };
   }
 
-  /** Reads the result of a call. A large one is named by its URL, which opens with the call's access token. */
+  /** Reads the result of a call. A large result is replaced by its URL, which requires the call's access token. */
   async #artifactsOf(call: CallState, whenSent: Context["whenSent"]): Promise<Artifact[]> {
     const { store: calls } = this.#services;
     const { callId } = call;
@@ -118,7 +118,7 @@ export class PaidTasks {
     }
     const forget = this.#shop.sent.forgetting(call);
     const body = await wholeResult(calls, callId, result);
-    // The result is read first. If that fails, the answer lacks the result, which has to stay.
+    // The result is read first, because a result that could not be read, and so was not sent, must not be deleted.
     if (forget !== undefined) whenSent(forget);
     return [artifact(partOf(mediaType, body), answer)];
   }

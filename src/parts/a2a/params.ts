@@ -35,7 +35,7 @@ const message = z.object({
 
 export type SentMessage = z.infer<typeof message>;
 
-/** Parameters that jobgate reads, by method. Unknown ones are left out. */
+/** Parameters that jobgate reads, by method. Unknown parameters are left out. */
 export const PARAMS = {
   message: z.object({
     message,

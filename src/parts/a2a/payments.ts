@@ -46,7 +46,7 @@ export class TaskPayment implements PaymentReader {
     return this.#meta[X402.status] === "payment-rejected";
   }
 
-  /** @throws RpcError for a payment whose status says that it is none */
+  /** @throws RpcError if the status says that the message has no payment */
   requireStatus(): void {
     const { [X402.status]: status, [X402.payload]: payload } = this.#meta;
     const expected: PaymentStatus = "payment-submitted";

@@ -23,7 +23,7 @@ import type { TaskSales } from "./task-sales.ts";
 import type { TaskView } from "./task-view.ts";
 import { type FoundTask, type Tasks, undecided } from "./tasks.ts";
 
-/** Most names of jobs in an error. */
+/** Largest number of job names in an error. */
 const MAX_NAMED = 20;
 const PAY = `sign one of the offers in ${X402.required}, and send the payment as ${X402.payload} with this taskId`;
 
@@ -41,7 +41,7 @@ interface Parts {
   readonly sales: TaskSales;
 }
 
-/** Messages of clients: the first of a task asks for a job, and a later one pays for it. */
+/** Clients' messages: the first message of a task requests a job, and a later message pays for it. */
 export class Purchases {
   readonly #parts: Parts;
 
@@ -72,7 +72,7 @@ export class Purchases {
         RPC.invalidParams,
         `message.contextId is ${JSON.stringify(message.contextId)}; expected that of the task, ${JSON.stringify(task.contextId)}.`,
       );
-    // What pays for the task already, or has been cancelled, uses no other payment.
+    // A task that is already being paid for, or was cancelled, accepts no other payment.
     if (found.kind === "paid") return this.#paid(task, found.call);
     if (found.kind === "canceled") return shown(await tasks.view(found, context));
     if (found.kind === "undecided" && !payment.carriesPayment()) return shown(undecided(task));
@@ -83,7 +83,7 @@ export class Purchases {
     }
     const input = await this.#inputOf(task, message, headers);
     if (input !== undefined) return this.#buy(context, task, input, payment);
-    // jobgate goes on to decide the payment, whatever the client sends.
+    // jobgate continues to decide the payment, whatever the client sends.
     if (found.kind === "undecided") return shown(undecided(task));
     throw new RpcError(
       RPC.invalidParams,
@@ -91,7 +91,7 @@ export class Purchases {
     );
   }
 
-  /** Returns a task that nothing has paid for, with its offers if its input is kept. */
+  /** Returns an unpaid task, with its offers if its input is kept. */
   async show(context: Context, task: Task): Promise<TaskView> {
     const kept = this.#parts.inputs.find(task.id);
     const text =
@@ -121,7 +121,7 @@ export class Purchases {
     );
   }
 
-  /** @throws RpcError for a message about an open task that names no job, or another one */
+  /** @throws RpcError for a message about an open task that names no job, or another job */
   async #requireSkill({ kind, task }: FoundTask, { skillId }: Meta): Promise<void> {
     if (skillId === undefined || kind !== "open") return;
     const named = (await this.#parts.shop.listing.jobs()).find((listed) => callName(listed) === skillId);
@@ -132,7 +132,7 @@ export class Purchases {
     );
   }
 
-  /** Returns the input of a task: as it is sent again, or as it is kept; undefined if it is neither. */
+  /** Returns the input of a task, from the message or from the kept inputs; undefined if neither has it. */
   async #inputOf(
     task: Task,
     message: SentMessage,
@@ -168,13 +168,13 @@ export class Purchases {
     return this.#accepted(context, task, bought);
   }
 
-  /** The job is paid for: an error from here on must not look like a refusal. */
+  /** The job is paid for, so an error from here on must not look like a refusal. */
   async #accepted(context: Context, task: Task, bought: AcceptedPayment): Promise<Sent> {
     const { services, tasks, inputs } = this.#parts;
     const { callId, settlement, takenAt } = bought;
     inputs.forget(task.id);
     try {
-      // The payment may have bought the same as another task, or over another protocol.
+      // The payment may have bought the job as another task, or over another protocol.
       if (bought.replayed) await tasks.add(task, callId);
       const call = await services.store.findCall(callId);
       if (call !== undefined) return this.#paid(task, call);
@@ -212,9 +212,9 @@ export class Purchases {
     const told = { code, ...chargedNothing(code), ...ids, ...more };
     if (!payment.carriesPayment())
       throw refusalError(new GatewayError(code, message, { ...refusal, details: told }));
-    // The task's next payment does not get the headers of this one.
+    // The task's next payment does not inherit the headers of this payment.
     if (inputs.find(task.id) === undefined) inputs.keep(task.id, input);
-    // Another payment may have paid for the task meanwhile, or its client cancelled it.
+    // Another payment may have paid for the task in the meantime, or its client may have cancelled it.
     const found: FoundTask | undefined = await tasks.find(task.id, context.request).catch(() => undefined);
     if (found?.kind === "paid") return this.#paid(task, found.call);
     if (found?.kind === "canceled") return shown(await tasks.view(found, context));

@@ -14,7 +14,7 @@ const RANDOM_BYTES = 12;
 const ID =
   /^((?<random>[\w-]{16})\.(?<made>[0-9a-z]{1,9})\.(?<service>[0-9]{1,20})-(?<job>[0-9]{1,10})\.(?<input>[\w-]{43})\.(?<context>[\w-]{0,100}))\.(?<seal>[\w-]{43})$/;
 
-/** A task: one run of a job for one input, to be paid for. */
+/** A task: one run of a job for one input, in return for a payment. */
 export interface Task {
   readonly id: string;
   readonly contextId: string;
@@ -23,13 +23,14 @@ export interface Task {
   readonly inputHash: string;
   /** Unix milliseconds. */
   readonly madeAt: number;
-  /** The payment of the task uses it up, so that one payment pays the task. */
+  /** The payment of the task uses up the nonce, so that a task is paid only once. */
   readonly nonce: OneTimeNonce;
 }
 
 /**
- * IDs of tasks. All that is known of a task before its payment is in its ID, under a seal, so that nothing has to be stored for
- * it, and every replica knows it. Who has the ID may read the task: only the client that began the task is told the ID.
+ * IDs of tasks. The ID of an unpaid task contains all facts about the task, under a seal. So nothing has to be stored for
+ * it, and every replica can read it. Anyone who has the ID may read the task, and only the client that began the task gets
+ * the ID.
  */
 export class TaskIds {
   readonly #tokens: Pick<AccessTokens, "seal">;
@@ -40,7 +41,7 @@ export class TaskIds {
     this.#clock = clock;
   }
 
-  /** @param contextId of the client; undefined for a context of its own */
+  /** @param contextId context that the client names; undefined for a new context */
   make(job: JobKey, inputHash: string, contextId: string | undefined): Task {
     const random = randomBytes(RANDOM_BYTES).toString("base64url");
     const made = Math.floor(this.#clock() / 1000).toString(36);
@@ -64,14 +65,14 @@ export class TaskIds {
       inputHash: String(input),
       madeAt: madeSecs * 1000,
       nonce: {
-        // The store does not learn the ID, with which the task can be read.
+        // The store does not get the ID, because the ID gives access to the task.
         key: `a2a ${createHash("sha256").update(id).digest("hex")}`,
         expiresAt: madeSecs + KEPT_SECS,
       },
     };
   }
 
-  /** Reports whether a task that nothing has paid for can still be paid. */
+  /** Returns true if an unpaid task can still be paid. */
   isOpen({ madeAt }: Task): boolean {
     return this.#clock() - madeAt < UNPAID_MS;
   }

@@ -11,7 +11,7 @@ const TEXT = "text/plain; charset=utf-8";
 const BASE64 = /^[\w+/-]*={0,2}$/;
 
 /**
- * Returns the request for a job that the parts of a message make. Texts are the body, joined by line breaks. Data is the body as
+ * Builds the request for a job from the parts of a message. Texts are the body, joined by line breaks. Data is the body as
  * JSON, and at a route the parts of the request. A file is the body byte for byte.
  * @throws RpcError
  */
@@ -31,12 +31,12 @@ export function inputOf(parts: readonly SentPart[], job: ListedJob): MessageInpu
   };
 }
 
-/** A route's request that has a body, which the parts are, and no other arguments. */
+/** A route's request whose body is made of the parts, and that has no other arguments. */
 function textOnly(body: Uint8Array): object {
   return body.byteLength === 0 ? {} : { body: "" };
 }
 
-/** Returns the hash of a request, by which a task knows its input. */
+/** Returns the hash of a request, which identifies a task's input. */
 export function hashOf({ method, path, query, contentType, body }: MessageInput): string {
   const head = JSON.stringify([method, path, query, contentType ?? null]);
   return createHash("sha256").update(`${head}\n`).update(body).digest("base64url");

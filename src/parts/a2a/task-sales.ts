@@ -2,9 +2,12 @@ import { GatewayError } from "../../core/errors.ts";
 import type { Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import type { Task } from "./task-ids.ts";
 
-/** Sales of tasks. Each is paid for once: the payment uses up the task's nonce, by which the store knows the task's JobCall. */
+/**
+ * Sales of tasks. A task is paid only once, because the payment uses up the task's nonce, by which the store finds the
+ * task's JobCall.
+ */
 export class TaskSales implements Terms {
-  /** Tasks that requests buy now, by the ID of the request. */
+  /** Tasks that requests are buying, by the ID of the request. */
   readonly #buying = new Map<string, Task>();
   readonly checks: readonly TermsCheck[] = [
     {

@@ -111,7 +111,10 @@ function status10(view: TaskView): object {
   };
 }
 
-/** Returns what a message about a state has in both versions. Its ID is the same each time that the state is shown. */
+/**
+ * Returns the fields that a message about a state has in both versions. Its ID is the same each time that the state is
+ * shown.
+ */
 function messageOf(view: TaskView): object {
   const { task, state, text, payment } = view;
   const digest = createHash("sha256").update(`${task.id}\n${state}\n${text}`).digest("base64url");

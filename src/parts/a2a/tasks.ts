@@ -10,7 +10,7 @@ import type { TaskLedger } from "./store/ledger.ts";
 import { type Task, type TaskIds, UNPAID_MS } from "./task-ids.ts";
 import type { TaskView } from "./task-view.ts";
 
-/** A task that its ID names. `undecided`: it is not known yet whether its payment was settled. */
+/** A task and its state. `undecided`: it is not known yet whether its payment was settled. */
 export type FoundTask = { readonly task: Task } & (
   | { readonly kind: "open" | "undecided" | "canceled" }
   | { readonly kind: "paid"; readonly call: CallState }
@@ -24,7 +24,7 @@ interface Parts {
   readonly paid: PaidTasks;
 }
 
-/** Tasks that clients ask for by their IDs. Whoever has the ID of a task is its buyer. */
+/** Tasks that clients query by ID. Anyone who has the ID of a task is treated as its buyer. */
 export class Tasks {
   readonly #parts: Parts;
 
@@ -51,7 +51,7 @@ export class Tasks {
     return call.state === "held" ? { task, kind: "undecided" } : { task, kind: "paid", call };
   }
 
-  /** Makes a JobCall the JobCall of a task that has none. */
+  /** Assigns a JobCall to a task that has no JobCall. */
   add({ nonce }: Task, callId: number): Promise<void> {
     return this.#parts.ledger.addTask(nonce.key, callId, nonce.expiresAt);
   }
@@ -69,14 +69,14 @@ export class Tasks {
     return { task, callId, payer: payment.payer, view: this.#parts.paid.goesOn(task, call) };
   }
 
-  /** Cancels a task that nothing has paid for. @throws RpcError for any other task */
+  /** Cancels an unpaid task. @throws RpcError for any other task */
   async cancel(id: string, request: HttpRequest): Promise<TaskView> {
     const { services, inputs } = this.#parts;
     const found = await this.find(id, request);
     const { task } = found;
     if (found.kind === "open") {
       services.limits.countUnpaid(request);
-      // Nothing can pay for the task once its nonce is used up. The task is not found longer than it could be paid for.
+      // A task whose nonce is used up can no longer be paid. The cancelled task is kept as long as it could have been paid.
       const expiresAt = Math.ceil((task.madeAt + 2 * UNPAID_MS) / 1000);
       if (!(await services.store.useNonce({ key: task.nonce.key, expiresAt })))
         return this.cancel(id, request);
@@ -91,7 +91,7 @@ export class Tasks {
   }
 }
 
-/** Shows a task of whose payment it is not known whether it was settled. */
+/** Shows a task whose payment is undecided. */
 export function undecided(task: Task): TaskView {
   return {
     ...{ task, state: "working", at: task.madeAt, artifacts: [], metadata: undefined },

@@ -10,21 +10,21 @@ import type { ApiLinks } from "./api-links.ts";
 /** Limits and addresses of a call, on which its outcome depends. */
 export interface Asked {
   readonly maxResultBytes: number;
-  /** The call may be made once more: its outcome is unknown otherwise. */
+  /** True if the call may be repeated. Otherwise its outcome is unknown. */
   readonly mayRepeat: boolean;
-  /** The call was paid before it was made. */
+  /** True if the call was paid before it was made. */
   readonly isCharged: boolean;
-  /** Returns false for a status of whose answers only a part may be kept. */
+  /** Returns false for a status whose answers may be kept only in part. */
   readonly keepsAll: (status: number) => boolean;
   readonly links: ApiLinks;
   /** Path and query of the request. */
   readonly target: string;
 }
 
-/** Statuses by which an API says that it does not know jobgate: its client cannot do anything about them. */
+/** Statuses with which an API refuses jobgate's own credentials. The buyer cannot do anything about them. */
 export const REFUSALS: ReadonlySet<number> = new Set([401, 402, 407]);
 
-/** Reasons by which the HTTP client tells that it got an answer that it cannot read. */
+/** Reasons of the HTTP client for an answer that it cannot read. */
 const NO_HTTP = /^(?:HPE_|HTTPParserError$|UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$)/;
 
 /** Decides a call by its answer. An answer of any status is final; a connection that breaks may be tried again. */
@@ -56,13 +56,13 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   }
 }
 
-/** Returns an answer that has begun as its buyer gets it, without its body; undefined if the buyer gets an error in its place. */
+/** Returns the buyer's form of an answer that has begun, without its body; undefined if the buyer gets an error instead. */
 export function beginningOf(head: AnswerHead, asked: Asked): JobResult | undefined {
   const answer = { ...head, body: Buffer.alloc(0), isCut: false };
   return answerProblem(answer, asked) === undefined ? resultOf(answer, asked) : undefined;
 }
 
-/** Returns the result of a call that may have been made, and must not be made again. */
+/** Returns the result of a call that may have reached the API and must not be repeated. */
 export function outcomeUnknown(isCharged: boolean): JobResult {
   const error = "The connection to the API broke before an answer, and the call is not made again.";
   return errorResult("outcome_unknown", error, isCharged);
@@ -78,7 +78,7 @@ function readAnswer(answer: HttpAnswer, asked: Asked): RunOutcome {
   return { kind: "done", result: resultOf(answer, asked), charge: undefined, hasWrittenBody: true };
 }
 
-/** @returns the error in place of an answer that is not given to buyers */
+/** @returns the error that replaces an answer which buyers do not get */
 function answerProblem(
   { status, headers, isCut }: Pick<HttpAnswer, "status" | "headers" | "isCut">,
   { maxResultBytes, keepsAll, isCharged }: Asked,
@@ -110,7 +110,7 @@ function resultOf(
   };
 }
 
-/** Makes the result of a call that has no answer of the API. */
+/** Makes the result of a call without an answer from the API. */
 export function errorResult(
   code: ErrorCode,
   error: string,

@@ -6,7 +6,7 @@ const PERIOD_MS = 2_000;
 /** Consecutive failed health checks that take an API's routes off sale: a single failure may be a short stall. */
 const MOST_FAILURES = 2;
 
-/** Asks an API from time to time whether it works. One that has no health route counts as working. */
+/** Checks an API's health from time to time. An API without a health route is treated as working. */
 export class ApiHealth {
   readonly #client: HttpClient | undefined;
   readonly #target: string | undefined;
@@ -29,7 +29,7 @@ export class ApiHealth {
     return this.#isUp;
   }
 
-  /** Asks for the first time. Until the API has answered, it counts as working. */
+  /** Starts the first check. Until the API has answered, it is treated as working. */
   start(): void {
     if (this.#client !== undefined) void this.#ask(this.#client);
   }

@@ -8,7 +8,7 @@ export class ApiLinks {
   readonly #url: string;
   readonly #publicUrl: string;
 
-  /** @param url of the API, without a slash at its end */
+  /** @param url URL of the API, without a slash at its end */
   constructor(url: string, publicUrl: string) {
     this.#url = url.startsWith("unix:") ? SOCKET_URL : url;
     this.#publicUrl = publicUrl.replace(/\/$/, "");
@@ -16,7 +16,7 @@ export class ApiLinks {
 
   /**
    * Rewrites a `Location` within the API to the gateway's URL. Other headers, and any other `Location`, stay unchanged.
-   * @param target path and query of the request, which a relative `Location` is resolved against
+   * @param target path and query of the request, against which a relative `Location` is resolved
    */
   toPublic(headers: readonly ResultHeader[], target: string): ResultHeader[] {
     return headers.map(([name, value]) => [

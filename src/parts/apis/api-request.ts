@@ -3,7 +3,7 @@ import { isEndToEnd } from "../../core/job-call.ts";
 import { takesBody } from "../../core/route.ts";
 import type { HttpMessage } from "../outbound/http-client.ts";
 
-/** Metadata of a JobCall that a request at a job's route made, as the API gets it. */
+/** Metadata of a JobCall from a request at a job's route, in the form that the API gets. */
 export interface ApiCall {
   readonly callId: number;
   readonly attempt: number;
@@ -15,10 +15,10 @@ export interface ApiCall {
 export const CLIENT_METADATA = "X-FORWARDED-FOR";
 
 const PREFIX = "X-HTTP-";
-/** Metadata with this prefix that is no header of the request. */
+/** Metadata with this prefix that is not a header of the request. */
 const NO_HEADER = /^X-HTTP-(METHOD|PATH|QUERY|PARAM-.*)$/;
 
-/** Makes the request of a JobCall to its API: what the client sent and was matched, and who sends it. */
+/** Makes the request of a JobCall to its API: the client's matched request, with the sender's identity. */
 export function requestOf(
   { callId, attempt, body, metadata }: ApiCall,
   api: { readonly headers: Readonly<Record<string, string>>; readonly publicUrl: string },
@@ -59,7 +59,7 @@ export function commonHeaders(publicUrl: string, client: string | undefined): Re
 /** A trace that W3C Trace Context allows. */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Returns the client's trace, or else a new trace, which is not recorded. While jobgate traces, its own takes their place. */
+/** Returns the client's trace, or else a new trace, which is not recorded. If jobgate traces, its own trace replaces them. */
 export function traceparentOf([sent = "", ...more]: readonly string[]): string {
   if (more.length === 0 && TRACEPARENT.test(sent)) return sent;
   return `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-00`;

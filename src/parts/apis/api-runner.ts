@@ -26,14 +26,14 @@ import { type ApiConfig, type SoldJob, serverOf } from "./config.ts";
 import { AnswerToBuyer, type PassedAnswers } from "./passed-answers.ts";
 import type { UnchargedCalls } from "./uncharged-calls.ts";
 
-/** An API at one configuration. */
+/** An API under one configuration. */
 export interface ApiSale {
   readonly api: ApiConfig;
   readonly jobs: readonly SoldJob[];
   readonly publicUrl: string;
 }
 
-/** Makes the runner that gives an API the calls of its jobs. */
+/** Makes the runner that sends the calls of an API's jobs to the API. */
 export function apiRunner(
   sale: ApiSale,
   { dispatcher, config, telemetry, logger }: Pick<Host, "dispatcher" | "config" | "telemetry" | "logger">,
@@ -56,21 +56,21 @@ export function apiRunner(
 
 /** Longest run of a job whose `max_run_secs` is not configured. */
 const DEFAULT_RUN_SECS = 300;
-/** Most bytes that are kept of an answer that is not charged. */
+/** Largest part of an uncharged answer that is kept. */
 const UNCHARGED_BYTES = 65_536;
 const NO_TIME = "There was no time left to call the API.";
 
-/** Attempts of a call that may be made again. */
+/** Largest number of attempts for a call that may be repeated. */
 const MAX_ATTEMPTS = 2;
 const REPEATABLE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
-/** Metadata of headers to which 304 is an answer. */
+/** Metadata of conditional headers, which 304 answers. */
 const CONDITIONS = ["X-HTTP-IF-NONE-MATCH", "X-HTTP-IF-MODIFIED-SINCE"];
 const WHOLE: Charge = { basisPoints: 10_000 };
 
 type Metadata = Readonly<Record<string, string>>;
 
-/** Gives an API the requests that were paid for, and takes its answers as results. */
+/** Sends paid requests to an API, and stores its answers as results. */
 export class ApiProtocol implements HttpProtocol {
   readonly #sale: ApiSale;
   readonly #jobs: ReadonlyMap<string, SoldJob>;
@@ -111,11 +111,11 @@ export class ApiProtocol implements HttpProtocol {
     if (job === undefined)
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
     const { stream, isIdempotent } = job.runner;
-    // The payer answers for no call of the operator.
+    // A call of the operator is not counted for a payer.
     const isCounted = !(OPERATOR_ORIGIN_METADATA in metadata) && (deferred || job.onFailure === "refund");
     const counted = (run: RunOutcome) => (isCounted ? this.#counted(run, metadata) : run);
     const isSafe = isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
-    // A part of a stream may have reached its buyer.
+    // Part of a stream may have reached its buyer.
     const isRepeatable = isSafe && stream === undefined;
     if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1)) return decided(counted(done(outcomeUnknown(!deferred))));
     // A call that is charged after it ran must end before its authorization expires.
@@ -161,7 +161,7 @@ export class ApiProtocol implements HttpProtocol {
     };
   }
 
-  /** Adds the charge of an answer that names one, or says that the client has the answer already. */
+  /** Adds the charge of an answer that names a charge, or that is a 304. */
   #charged(run: RunOutcome, outcome: HttpOutcome, metadata: Metadata): RunOutcome {
     if (run.kind !== "done" || outcome.kind !== "answered") return run;
     const status = run.result?.status;

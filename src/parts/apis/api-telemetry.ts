@@ -35,7 +35,7 @@ export class ApiTelemetry {
       const outcome = ended.kind === "answered" ? String(ended.answer.status) : ended.kind;
       const ids = { service_id: String(job.serviceId), job_id: String(job.jobIndex) };
       this.#telemetry.observe("jobgate_api_call_duration_seconds", { api: this.#api, ...ids, outcome }, secs);
-      // An answer of the API that is passed on is not a failure, whatever its status.
+      // An answer that is passed on is not a failure, whatever its status is.
       if (run.kind === "done" && run.hasWrittenBody === true) return;
       const reason = ended.kind === "answered" ? undefined : ended.reason;
       this.#logger.warn({ api: this.#api, ...call, outcome, reason, secs }, "a call of an API failed");

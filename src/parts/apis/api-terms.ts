@@ -10,13 +10,13 @@ import type { UnchargedCalls } from "./uncharged-calls.ts";
 const MAX_WAIT_MS = 2_000;
 const LOOK_MS = 20;
 
-/** An API that does a job. */
+/** An API that runs a job. */
 interface SoldApi {
   readonly api: ApiConfig;
   readonly isUp: boolean;
 }
 
-/** Keeps paid requests from an API that has no room for them, before their payments are verified. */
+/** Refuses paid requests to an API that has no room for them, before their payments are verified. */
 export class ApiTerms implements Terms {
   readonly checks: readonly TermsCheck[] = [
     {
@@ -33,7 +33,7 @@ export class ApiTerms implements Terms {
   readonly #entered = new Map<string, number>();
 
   constructor(parts: {
-    /** Finds the API that does a job. */
+    /** Finds the API that runs a job. */
     readonly find: (job: JobKey) => SoldApi | undefined;
     /** Returns the calls that an API works on. */
     readonly inFlight: (api: string) => number;

@@ -16,7 +16,7 @@ import { PassThrough } from "./pass-through.ts";
 import { PassedAnswers } from "./passed-answers.ts";
 import { UnchargedCalls } from "./uncharged-calls.ts";
 
-/** An API at one configuration, with its health check and the way for requests that do not pay. */
+/** An API under one configuration, with its health check and its pass-through for unpaid requests. */
 interface OpenApi {
   readonly sale: ApiSale;
   readonly health: ApiHealth;
@@ -42,7 +42,7 @@ export class Apis {
     );
   }
 
-  /** Makes what the APIs add to the shop of one configuration. Nothing is asked before it is applied. */
+  /** Makes the APIs' additions to the shop of one configuration. No API is called before the additions are applied. */
   open(config: X402Config): ShopAddition {
     const open = salesOf(config).map((sale) => ({
       sale,
@@ -82,7 +82,7 @@ export class Apis {
   /** Gives JobCalls to the APIs of a configuration from now on. */
   use({ x402 }: Pick<Config, "x402">): void {
     const sales = x402 === undefined ? [] : salesOf(x402);
-    // A runner without jobs would take all.
+    // A runner without a job filter would take all jobs.
     this.#runners.use(sales.filter(({ jobs }) => jobs.length > 0));
   }
 

@@ -24,7 +24,7 @@ const OVERRIDES = "settlement-overrides";
 
 /**
  * Reads the charge of an answer: token units, `25%` of the ceiling, or `$0.004`.
- * @returns an undefined charge if the answer names none: then the whole ceiling is charged
+ * @returns an undefined charge if the answer names no charge, so that the whole ceiling is charged
  */
 export function readCharge(headers: readonly ResultHeader[], sold: Sold): ChargeReading {
   const named = headers.flatMap(([name, value]) => namedBy(name.toLowerCase(), value)?.trim() ?? []);
@@ -38,7 +38,7 @@ export function readCharge(headers: readonly ResultHeader[], sold: Sold): Charge
   return { charge: chargeOf(text, sold) };
 }
 
-/** @returns what is wrong with a charge */
+/** @returns the problem of a charge */
 function problemOf(text: string, sold: Sold): string | undefined {
   const charge = chargeOf(text, sold);
   const shown = text.slice(0, 100);
@@ -49,7 +49,7 @@ function problemOf(text: string, sold: Sold): string | undefined {
   return isAbove ? `the API charged ${shown}, more than the ceiling of ${sold.ceiling} units` : undefined;
 }
 
-/** @returns undefined for a text that says no charge */
+/** @returns undefined for a text that is not a charge */
 function chargeOf(text: string, { ceiling, price }: Sold): Charge | undefined {
   if (UNITS.test(text)) return { units: text };
   const [, whole, part = ""] = PERCENT.exec(text) ?? [];
@@ -67,8 +67,8 @@ function namedBy(name: string, value: string): string | undefined {
 }
 
 /**
- * Returns the amount in `Settlement-Overrides: {"amount": "50%"}`, and the text itself if it is nothing like that, or if programs may
- * read different amounts in it.
+ * Returns the amount in `Settlement-Overrides: {"amount": "50%"}`, or the text itself if it has another form, or if programs
+ * could read different amounts from it.
  */
 function overrideOf(text: string): string | undefined {
   try {

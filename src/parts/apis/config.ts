@@ -28,29 +28,29 @@ import { accessSchema, accountKeys, checkAccess } from "./access/config.ts";
 import { defaultRunSecs, defaultWaitSecs } from "./call-times.ts";
 
 const api = z.object({
-  /** Unique. Jobs name it. */
+  /** Unique name, which jobs refer to. */
   name: jobName(),
   url: baseUrlOrSocket(),
-  /** Set on each request, in place of what the client sends. */
+  /** Headers that jobgate sets on each request, replacing the client's headers. */
   headers: z.record(headerName(), headerValue()).describe('a table of header = "value"').default({}),
-  /** Headers of the client's request that the API gets; "*": every end-to-end header but credentials. */
+  /** Headers of the client's request that the API gets; "*" for every end-to-end header except credentials. */
   forwardHeaders: z
     .union([oneOf([ALL_HEADERS]), headerNames()])
     .describe('"*" or an array of header names')
     .default([...BOUND_HEADERS]),
-  /** Time to the first byte of an answer, and for each silence after it. */
+  /** Longest time until the first byte of an answer, and longest silence after it. */
   timeoutMs: seconds(0.001).default(30_000),
-  /** Most requests in progress. */
+  /** Largest number of requests in progress. */
   concurrency: integer(1, 10_000).default(64),
-  /** Routes that are passed through unpaid. */
+  /** Routes that are passed through without a payment. */
   free: z.array(route()).describe("an array of routes").default([]),
-  /** Requests of one client for these in a second. */
+  /** Limit on one client's requests to these routes in a second. */
   freeRate: integer(1, 1_000_000).default(10),
-  /** Ways in without a payment. */
+  /** Access without a payment. */
   access: z.array(accessSchema).describe("an array of tables, one for each way in").default([]),
-  /** Route that answers below 400 while the API works. Default: it is not asked. */
+  /** Route that answers below 400 while the API works. Default: the API's health is not checked. */
   health: route().optional(),
-  /** Calls of one payer, and of one client, that may end without a charge in a minute. */
+  /** Limit on one payer's or client's calls in a minute that end without a charge. */
   unchargedPerMinute: integer(1, 1_000_000).default(30),
   /** PEM files for an `https://` URL. */
   tls: z
@@ -94,12 +94,12 @@ export const apisTable = ConfigTable.of({
   summary: ({ length }) => (length > 0 ? `APIs: ${length}` : undefined),
 });
 
-/** A client sends the same header in lower case: the operator's replaces it. */
+/** The operator's header replaces the client's header, whose name arrives in lower case. */
 function inLowerCase(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** Reports a job of an API whose index another job or a webhook has: runners choose JobCalls by the index alone. */
+/** Reports a job of an API whose index another job or a webhook also has, because runners select JobCalls only by the index. */
 function checkIndexes({ tables, mistakes }: TableContext): void {
   const { jobs = [], jobPricing = {}, webhooks } = tables;
   const byIndex = new Map<number | undefined, number[]>();
@@ -209,9 +209,9 @@ export const API = "api";
 /** A job that an API does. */
 export interface ApiJob extends JobRunner {
   readonly kind: typeof API;
-  /** A call whose outcome is unknown may be made again. */
+  /** True if a call with an unknown outcome may be repeated. */
   readonly isIdempotent: boolean;
-  /** Buyers get the answer while it arrives. Absent: once it is stored. */
+  /** True if buyers get the answer while it arrives; undefined if they get it once it is stored. */
   readonly stream?: { readonly endsWithBuyer: boolean } | undefined;
 }
 
@@ -324,7 +324,7 @@ export function serverOf({ url, concurrency, timeoutMs, tls }: ApiConfig): HttpS
 const SET_BY_JOBGATE =
   /^(accept-encoding|idempotency-key|traceparent|x-forwarded-(for|host|proto)|x-jobgate-.*)$/i;
 
-/** Returns why an operator cannot set a header on the requests to an API. */
+/** Returns the reason why an operator cannot set a header on the requests to an API. */
 function apiHeaderProblem(name: string): string | undefined {
   if (!PLAIN_NAME.test(name)) return "has a character that servers read in different ways";
   if (OF_CONNECTION.test(name)) return "is a header of the connection";

@@ -8,7 +8,7 @@ export const part: Part = {
   table: apisTable,
   entries: apiJobKeys,
   async load(config) {
-    // Only those who have an API need the HTTP client; a reload may add the first one.
+    // The HTTP client is loaded only if there is an API. A reload may add the first API.
     const load = () => import("./apis.ts");
     const hasApis = (next: Pick<Config, "parts">) => (apisTable.in(next) ?? []).length > 0;
     if (hasApis(config)) await load();

@@ -14,10 +14,10 @@ import { ApiLinks } from "./api-links.ts";
 import { commonHeaders, traceparentOf } from "./api-request.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
-/** Code of the error of an API that was reached, and answered nothing in time. */
+/** Error code for an API that was reached and did not answer in time. */
 const LATE = "UND_ERR_HEADERS_TIMEOUT";
 
-/** Added to the API's timeout for the silence of a client, so that the silence of the API ends first. */
+/** Time that is added to the API's timeout to get the client's timeout, so that the API's timeout ends first. */
 const MORE_MS = 1_000;
 
 /** One request that is passed through. */
@@ -71,8 +71,8 @@ export class PassThrough {
   }
 
   /**
-   * Closes the connections, and breaks off the requests in progress. A reload does not call it: requests in progress go on, and
-   * idle connections close by themselves.
+   * Closes the connections, and breaks off the requests in progress. A reload does not call this, so requests in progress
+   * continue, and idle connections close by themselves.
    */
   close(): Promise<void> {
     return this.#client.close();
@@ -133,8 +133,9 @@ export class PassThrough {
   }
 
   /**
-   * Sends the answer as it arrives. If the answer breaks off, the client's connection is cut, so that the client does not take a
-   * part for the whole. The connection of a client that takes nothing for a while is cut too, because it holds a place.
+   * Sends the answer as it arrives. If the answer breaks off, the client's connection is cut, so that the client does not
+   * mistake a part for the whole. The connection of a client that does not read for a while is also cut, because it occupies
+   * a place.
    */
   async #send(
     { status, headers, body }: StreamedAnswer,

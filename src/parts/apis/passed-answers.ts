@@ -5,12 +5,12 @@ import type { HttpOutcome } from "../outbound/http-answer.ts";
 import type { AnswerHead, HttpExchange } from "../outbound/http-client.ts";
 import type { AnswerPassing } from "../outbound/http-runner.ts";
 
-/** Most bytes that wait for a buyer who has not come yet. */
+/** Largest number of bytes that wait for a buyer whose request has not arrived yet. */
 const MOST_UNTAKEN_BYTES = 1_048_576;
 
-/** Time after the last request of a payment has left, in which the buyer can send it again before the call ends. */
+/** Time after the last request of a payment has disconnected, in which the buyer can resend it before the call ends. */
 const RETURN_MS = 1_000;
-/** Time at the end of a call in which the rest of an answer is read for which its buyer was too slow. */
+/** Time at the end of a call for reading the rest of an answer whose buyer was too slow. */
 const REST_MS = 1_000;
 
 type Take = (answer: LiveAnswer) => void;
@@ -20,7 +20,7 @@ export class PassedAnswers implements LiveAnswers {
   readonly #answers = new Map<number, PassedAnswer>();
 
   onBegun(callId: number, closed: AbortSignal, take?: Take): () => void {
-    // A buyer who has left does not wait.
+    // A buyer who has disconnected does not wait.
     if (closed.aborted) return () => undefined;
     const answer = this.#of(callId);
     answer.join(take);
@@ -32,7 +32,7 @@ export class PassedAnswers implements LiveAnswers {
 
   /**
    * Expects the answer to a request that is about to be sent.
-   * @param onDeserted called when no request of its payment is left, once the answer has begun
+   * @param onDeserted called when no request of the payment is connected any more, once the answer has begun
    */
   expect(callId: number, onDeserted: () => void): PassedAnswer {
     const answer = this.#of(callId);
@@ -56,7 +56,7 @@ export class PassedAnswer {
   #taker: Take | undefined;
   /** Number of requests of the payment that are still connected. */
   #present = 0;
-  /** The last of them has left. */
+  /** Called when the last of them has disconnected. */
   #isDeserted = false;
   #return: NodeJS.Timeout | undefined;
   #isHeld = false;
@@ -64,16 +64,16 @@ export class PassedAnswer {
   #onEnd: (() => void) | undefined;
 
   constructor() {
-    // A buyer who has left, or never came, does not hear that the answer breaks off.
+    // A buyer who has disconnected, or never connected, does not see that the answer breaks off.
     this.#body.on("error", () => undefined);
   }
 
-  /** True while neither the API is asked nor a request waits. */
+  /** True while the API is not being called and no request waits. */
   get isIdle(): boolean {
     return this.#onEnd === undefined && this.#present === 0;
   }
 
-  /** True while the API waits for the buyer to take more. */
+  /** True while the API waits for the buyer to read more. */
   get isHeld(): boolean {
     return this.#isHeld;
   }
@@ -83,7 +83,7 @@ export class PassedAnswer {
     this.#onEnd = onEnd;
   }
 
-  /** Adds a request of the payment. @param take absent: the request waits for the whole answer */
+  /** Adds a request of the payment. @param take receives the answer; undefined if the request waits for the whole answer */
   join(take: Take | undefined): void {
     this.#present++;
     this.#isDeserted = false;
@@ -93,7 +93,7 @@ export class PassedAnswer {
     if (this.#head !== undefined) this.#give(this.#head);
   }
 
-  /** A request no longer waits for the answer to begin. The one that gets the answer stays for its bytes. */
+  /** A request no longer waits for the answer to begin. The request that gets the answer stays for its bytes. */
   stopWaiting(take: Take | undefined, hasLeft: boolean): void {
     if (take !== undefined && take === this.#taker) return;
     if (take !== undefined) this.#takes.delete(take);
@@ -107,7 +107,10 @@ export class PassedAnswer {
     this.#awaitReturn();
   }
 
-  /** Gives a buyer who left time to come back. Before the answer begins, the time has no limit, because the buyer has missed nothing. */
+  /**
+   * Gives a disconnected buyer time to reconnect. The time is unlimited until the answer begins, because the buyer has
+   * missed nothing.
+   */
   #awaitReturn(): void {
     if (this.#head === undefined) return;
     this.#return = setTimeout(() => this.#onDeserted?.(), RETURN_MS).unref();
@@ -137,7 +140,7 @@ export class PassedAnswer {
     return this.#body;
   }
 
-  /** Passes bytes on. Resolves once more may come: when the buyer has taken enough of them, or has left. */
+  /** Passes bytes on. Resolves when more bytes may follow, because the buyer has read enough of them or has disconnected. */
   async write(bytes: Uint8Array): Promise<void> {
     const body = this.#body;
     if (this.#head === undefined || body.destroyed || body.write(bytes)) return;
@@ -171,14 +174,14 @@ export class PassedAnswer {
 
 interface Terms {
   readonly callId: number;
-  /** Most bytes that are kept for the buyer who sends the request again. */
+  /** Largest number of bytes that are kept for a buyer who resends the request. */
   readonly maxBytes: number;
   readonly endsWithBuyer: boolean;
   /** Returns undefined for an answer that its buyer does not get. */
   readonly beginningOf: (head: AnswerHead) => LiveAnswer["head"] | undefined;
 }
 
-/** Passes the answer to one request on to its buyer, at the pace at which the buyer takes it. */
+/** Passes the answer to one request on to its buyer, at the buyer's pace. */
 export class AnswerToBuyer implements AnswerPassing {
   readonly #answers: PassedAnswers;
   readonly #terms: Terms;

@@ -5,7 +5,7 @@ const WINDOW_SECS = 60;
 
 type ApiLimit = Pick<ApiConfig, "name" | "unchargedPerMinute">;
 
-/** Counts each API's uncharged calls by payer and by client, because the API works unpaid for them. */
+/** Counts each API's uncharged calls by payer and by client, because the API does unpaid work for them. */
 export class UnchargedCalls {
   readonly #counts = new RateLimit(WINDOW_SECS);
 
@@ -14,7 +14,7 @@ export class UnchargedCalls {
       if (name !== undefined) this.#counts.exceeded(keyOf(api, name), Number.POSITIVE_INFINITY);
   }
 
-  /** @throws GatewayError `rate_limited` for a payer or client that has none left */
+  /** @throws GatewayError `rate_limited` for a payer or client that has reached its limit */
   check({ name: api, unchargedPerMinute: limit }: ApiLimit, ...names: readonly string[]): void {
     for (const name of names) {
       const waitMs = this.#counts.exceeded(keyOf(api, name), limit - 1, 0);

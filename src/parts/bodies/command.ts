@@ -53,7 +53,7 @@ function sizeText(bytes: Uint8Array | undefined, size: bigint): string {
 /** Returns text whose lines cannot control a terminal. */
 function bytesText(bytes: Uint8Array = new Uint8Array()): string {
   try {
-    // The end of what is shown can be the middle of a character.
+    // The shown part can end in the middle of a character.
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true });
     return text.split("\n").map(printable).join("\n");
   } catch {

@@ -18,7 +18,7 @@ const MAX_BY_LENGTH = 200;
 interface Parts {
   readonly bodies: BodyLookup;
   readonly store: Pick<Store, "findResult" | "readResult" | "findCallDetails">;
-  /** Reports whether the configuration in use lets operators see bodies. */
+  /** Returns true if the configuration in use lets operators see bodies. */
   readonly isAllowed: () => boolean;
   readonly logger: Logger;
 }
@@ -48,7 +48,7 @@ export function bodyOperation({ bodies, store, isAllowed, logger }: Parts): ApiA
   };
 }
 
-/** Reads the beginning of a result; nothing of a result that is forgotten. */
+/** Reads the beginning of a result; nothing of a deleted result. */
 async function readResult(
   callId: number,
   store: Pick<Store, "findResult" | "readResult">,

@@ -142,7 +142,7 @@ async function printSums({ by, since, until, json, ...selection }: SumOptions): 
   });
 }
 
-/** Makes sums of nothing for the tokens that moved in other periods alone. */
+/** Adds empty sums for tokens that moved only in other periods. */
 function missingSums(
   sums: readonly MovementSum[],
   answers: readonly { readonly sums: readonly MovementSum[] }[],

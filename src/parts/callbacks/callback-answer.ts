@@ -7,13 +7,13 @@ const MAX_RETRY_AFTER_MS = 24 * 60 * 60_000;
 
 /** Conclusions from the end of a request, about its callback and its host. */
 interface Reading {
-  /** Why the callback has not arrived; undefined if it has. */
+  /** Reason why the callback has not arrived; undefined if it has arrived. */
   readonly reason: string | undefined;
-  /** No later request will succeed. */
+  /** True if no later request can succeed. */
   readonly isFinal: boolean;
-  /** The host answers, so a failure concerns this callback alone. */
+  /** True if the host answered, so that a failure concerns only this callback. */
   readonly isHostUp: boolean;
-  /** The delay that the host asks for. */
+  /** Delay that the host requests. */
   readonly delayMs: number | undefined;
 }
 

@@ -9,7 +9,7 @@ import { CALLBACK_URL } from "./store/ledger.ts";
 /** URLs that buyers may give. */
 export interface CallbackRules {
   readonly ports: readonly number[];
-  /** Not public, and allowed all the same: at any port, and without TLS. */
+  /** Hosts that are allowed although they are not public, at any port and without TLS. */
   readonly allowedAddresses: readonly IpRange[];
 }
 
@@ -26,12 +26,12 @@ export class CallbackGuard {
       this.#allowed.addSubnet(address, prefixBits, family);
   }
 
-  /** Checks an address that a name resolves to, or that a URL has in place of one. */
+  /** Checks an address that a name resolves to, or that a URL contains instead of a name. */
   allows(address: string): boolean {
     return isPublicAddress(address) || this.#isAllowed(address);
   }
 
-  /** Parses a URL that a buyer gave. @returns `URL.href`, or what is wrong, which completes "Callback-URL …" */
+  /** Parses a URL that a buyer gave. @returns `URL.href`, or the problem, which completes "Callback-URL …" */
   parse(text: string): { readonly url: string } | { readonly problem: string } {
     const problem = (what: string) => ({ problem: what });
     const href = normalUrl(text);
@@ -58,7 +58,7 @@ export class CallbackGuard {
 }
 
 /**
- * Reads the URL that a buyer gives in `Callback-URL`, to be told how the job ended.
+ * Reads the buyer's URL in `Callback-URL`, which receives the outcome of the job.
  * @param guard undefined if buyers cannot give a URL
  */
 export function callbackHeader(
@@ -80,7 +80,7 @@ export function callbackHeader(
   return { terms: { notes: [header] }, pageHeaders: { sent: [CALLBACK_URL], read: [] } };
 }
 
-/** Returns a URL as it is kept and compared; undefined for a text that is no URL. */
+/** Returns a URL as it is kept and compared; undefined for a text that is not a URL. */
 function normalUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);

@@ -2,14 +2,14 @@ import { createPublicKey, type KeyObject, randomBytes } from "node:crypto";
 import { type SigningKey, toSigningKey } from "../../core/standard-webhooks.ts";
 import type { MethodHandlers } from "../../http/routes.ts";
 
-/** Keys that sign callbacks for everyone who shares no secret with jobgate. */
+/** Keys that sign callbacks for receivers without a shared secret. */
 export class CallbackKeys {
   readonly #keep: (candidate: string) => Promise<string>;
   #kept = "";
   #keys: readonly SigningKey[] = [];
   #published = "";
 
-  /** @param keep saves a new key unless there is one, and returns the one that is kept */
+  /** @param keep saves a new key unless the store has a key, and returns the kept key */
   constructor(keep: (candidate: string) => Promise<string>) {
     this.#keep = keep;
   }
@@ -45,7 +45,7 @@ export class CallbackKeys {
   }
 }
 
-/** Describes the public keys of private ones (`whsk_`), each as a JWK, and as Standard Webhooks writes it. */
+/** Describes the public keys of private keys (`whsk_`), each as a JWK and in the form of Standard Webhooks. */
 export function publicCallbackKeys(keys: readonly string[]) {
   return keys.flatMap((key) => toSigningKey(key) ?? []).map((key) => publicKey(key as KeyObject));
 }

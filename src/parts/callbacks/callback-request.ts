@@ -3,7 +3,7 @@ import type { Callback } from "./store/ledger.ts";
 
 /** Content of a request. */
 export interface CallbackMessage {
-  /** The same for each attempt, and for everyone who is told of the event. */
+  /** ID that is the same for each attempt, and for every receiver of the event. */
   readonly id: string;
   readonly body: Uint8Array;
 }
@@ -15,7 +15,7 @@ export function toMessage(
 ): CallbackMessage {
   const { origin } = JSON.parse(data) as { readonly origin?: unknown };
   const url = origin === "x402" && callUrl ? `,"call_url":${JSON.stringify(callUrl(callId))}` : "";
-  // Left as text: a service ID is a u64, which JSON.parse would round.
+  // The data stays text, because a service ID is a u64, which JSON.parse would round.
   const described = `${data.trimEnd().slice(0, -1)}${url}}`;
   const id = `${event.replace(".", "_")}_${callId}_${at}`;
   return message(id, event, at, described);

@@ -27,26 +27,28 @@ const RENEW_MS = 10_000;
 /** Time for one request, its whole answer included. */
 const TIMEOUT_MS = 10_000;
 const ROUND_MS = 1_000;
-/** Time from an event to the round that it begins: events come by the thousand, and few of them add a callback. */
+/** Delay from an event to the round that it starts. Events can come by the thousand, and few of them add a callback. */
 const WAKE_MS = 100;
 /** Time between two rounds while no target is configured. Such rounds only expire pending callbacks. */
 const IDLE_MS = 60_000;
 /** Time for requests in progress to end when jobgate stops. */
 const DRAIN_MS = 2_000;
-/** Hosts that are called at a time. */
+/** Largest number of hosts that are called at the same time. */
 const MAX_HOSTS = 32;
-/** Callbacks of a host that are read at a time. */
+/** Largest number of a host's callbacks that are read at once. */
 const PER_HOST = 16;
-/** Events that buyers are called back for. Where the charge of a deferred payment ends a call, the next round calls them. */
+/**
+ * Events for which buyers get callbacks. If the charge of a deferred payment ends a call, the next round sends the callback.
+ */
 const ENDS = ["acked", "deadLettered", "partChanged"] as const satisfies readonly EventKind[];
-/** Most of an answer that is read, although only its status counts. */
+/** Largest part of an answer that is read. Only its status is used. */
 const ANSWER_BYTES = 65_536;
 
-/** The configuration, as far as callbacks need it. */
+/** Fields of the configuration that callbacks use. */
 export interface CallbackTargets {
   /** URLs of the operator. */
   readonly endpoints: readonly CallbackConfig[];
-  /** URLs that buyers may give; undefined if they cannot give any. */
+  /** URLs that buyers may give; undefined if they cannot give URLs. */
   readonly buyers: CallbackRules | undefined;
 }
 
@@ -65,17 +67,18 @@ interface Parts {
   readonly timeoutMs?: number;
 }
 
-/** A URL that may be called, and the keys that its owner checks. */
+/** A URL that may be called, and the signing keys that its owner expects. */
 interface Target {
   readonly url: string;
   readonly keys: readonly SigningKey[];
-  /** Undefined for the operator's own URLs, which may be anywhere. */
+  /** Undefined for the operator's own URLs, which may have any address. */
   readonly guard: CallbackGuard | undefined;
 }
 
 /**
- * Calls operators and buyers back. One process does so at a time, with one request at a time for each host. All that it needs
- * after a crash is in the store: a callback is pending until an answer is recorded, so it may be sent twice, and never not.
+ * Sends callbacks to operators and buyers. One process sends at a time, with one request at a time for each host. After a
+ * crash, the sender continues from the store. A callback is pending until an answer is recorded, so it is sent at least
+ * once.
  */
 export class CallbackSender implements BackgroundService {
   readonly tries = new CallbackTries();
@@ -119,8 +122,8 @@ export class CallbackSender implements BackgroundService {
   }
 
   /**
-   * Calls back at these URLs from now on. Callbacks that wait for another one are given up. Changes nothing if the store cannot
-   * write the URLs down.
+   * Sends callbacks to these URLs from now on. Callbacks that wait for another URL are given up. Changes nothing if the
+   * store cannot write the URLs down.
    */
   async use({ endpoints, buyers }: CallbackTargets): Promise<void> {
     const keysByUrl = new Map(
@@ -157,7 +160,7 @@ export class CallbackSender implements BackgroundService {
     await this.#lock.giveUp(this.#parts.logger);
   }
 
-  /** Sends what is due now. */
+  /** Sends the callbacks that are due. */
   poke(): void {
     this.#loop.wake();
   }
@@ -180,7 +183,7 @@ export class CallbackSender implements BackgroundService {
     return this.#callsAnybody() ? ROUND_MS : IDLE_MS;
   }
 
-  /** Returns the kinds of events that anybody is called back for. */
+  /** Returns the kinds of events for which any receiver gets callbacks. */
   #calledFor(): readonly EventKind[] {
     if (this.#keysByUrl.size > 0) return [...ENDS, "paymentDecided"];
     return this.#guard === undefined ? [] : ENDS;
@@ -196,19 +199,19 @@ export class CallbackSender implements BackgroundService {
   }
 
   /**
-   * Checks that no fail-over can take back the callbacks that were just read. Otherwise a URL would be told of an event that the
-   * store has lost, and told again when the event happens again.
+   * Checks that no failover can lose the callbacks that were just read. Otherwise a URL would be notified of an event that
+   * the store has lost, and again when the event happens again.
    */
   async #areDurable(): Promise<boolean> {
     return !this.#parts.store.isShared || (await this.#lock.renew());
   }
 
-  /** Begins with each host that has something due. */
+  /** Starts a run for each host that has due callbacks. */
   async #round(): Promise<void> {
     let after = "";
     do {
       const page = { hosts: MAX_HOSTS, perHost: PER_HOST, after };
-      // What a run records meanwhile may still be listed.
+      // The list may still contain callbacks that a run has recorded in the meantime.
       const busy = new Set(this.#running.keys());
       const due = byHost(await this.#parts.ledger.listDueCallbacks(page));
       const free = [...due].filter(([host]) => !busy.has(host) && this.#pauses.isOver(host));
@@ -260,7 +263,7 @@ export class CallbackSender implements BackgroundService {
     return true;
   }
 
-  /** @returns the target, or why it may not be called */
+  /** @returns the target, or the reason why it must not be called */
   #targetOf({ url, isBuyers }: Callback): Target | string {
     const own = this.#parts.keys.keys;
     if (!isBuyers) {

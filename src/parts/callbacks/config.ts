@@ -19,17 +19,17 @@ import type { CallbackRules } from "./callback-guard.ts";
 import { publicCallbackKeys } from "./callback-keys.ts";
 import { CALLBACK_EVENTS } from "./store/events.ts";
 
-/** Returns what operators see of a key: the public key, as Standard Webhooks writes it. */
+/** Returns the view that operators have of a key: the public key, in the form of Standard Webhooks. */
 const publicKeyText = (key: string) => publicCallbackKeys([key])[0]?.whpk ?? "";
 
 const callback = z.object({
-  /** Is told of each event by one POST request. */
+  /** URL that gets one POST request for each event. */
   url: httpUrl(),
   events: z
     .array(oneOf(CALLBACK_EVENTS))
     .min(1)
     .describe(`an array of events: ${CALLBACK_EVENTS.map((event) => `"${event}"`).join(", ")}`),
-  /** Keys that sign each request, in place of `callbackKey`. Several while the receiver changes from one to the next. */
+  /** Keys that sign each request, instead of `callbackKey`. There are several during a rotation. */
   secret: signingKeys().optional(),
 });
 
@@ -39,7 +39,7 @@ export type CallbackConfig = Complete<ReturnType<typeof toCallback>>;
 export const callbacksTable = ConfigTable.of({
   keys: {
     callbacks: z.array(callback).describe("an array of tables, one for each URL").default([]),
-    /** Keys that sign callbacks to buyers, and to operators without a secret. Absent: one that the store keeps. */
+    /** Keys that sign callbacks to buyers, and to operators without a secret. Undefined for the key that the store keeps. */
     callbackKey: secretOrArray(
       text("an ed25519 key (whsk_ and base64), as env:NAME or file:PATH", { view: publicKeyText }),
       "keys",
@@ -66,7 +66,7 @@ export const callbacksTable = ConfigTable.of({
   },
   complete: ({ callbacks, callbackKey }) => ({
     endpoints: callbacks.map(toCallback),
-    /** Each signs; empty if the store keeps the key. */
+    /** Keys that all sign; empty if the store keeps the key. */
     keys: secretList(callbackKey),
   }),
 });
@@ -74,11 +74,11 @@ export const callbacksTable = ConfigTable.of({
 const buyers = z.object({
   enabled: trueOrFalse().default(true),
   ports: z.array(integer(1, 65_535)).min(1).describe("an array of ports").default([443]),
-  /** Addresses that are not public, for tests: at any port, and without TLS. */
+  /** Hosts that are allowed for tests although they are not public, at any port and without TLS. */
   allowedAddresses: z.array(ipRange()).describe("an array of address ranges").default([]),
 });
 
-/** `[x402.callbacks]`: URLs that buyers may give in `Callback-URL`. Undefined: buyers cannot give one. */
+/** `[x402.callbacks]`: URLs that buyers may give in `Callback-URL`. Undefined if buyers cannot give URLs. */
 export const buyersTable = ConfigTable.of({
   in: ["x402"],
   keys: { callbacks: buyers.prefault({}) },
@@ -87,7 +87,7 @@ export const buyersTable = ConfigTable.of({
 });
 
 function toCallback({ secret, ...table }: Complete<z.output<typeof callback>>) {
-  /** Empty: signed with the keys of `callback_key`. */
+  /** Signing keys; empty to sign with the keys of `callback_key`. */
   return { ...table, secrets: secretList(secret) };
 }
 

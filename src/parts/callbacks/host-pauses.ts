@@ -5,8 +5,8 @@ import type { Clock } from "../../core/clock.ts";
 const DELAYS = { firstMs: 5_000, longestMs: 4 * 3_600_000 };
 
 /**
- * Returns the time to the next attempt: 5 s, doubled with each, up to 4 hours, of which the last half is random.
- * @param attempts those before this one
+ * Returns the time to the next attempt: 5 s, doubled with each attempt, up to 4 hours. Half of the time is random.
+ * @param attempts number of earlier attempts
  * @param random a number in [0, 1)
  */
 export function retryDelayMs(attempts: number, random: number): number {
@@ -14,10 +14,13 @@ export function retryDelayMs(attempts: number, random: number): number {
 }
 
 const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
-/** Hosts that failed lately. */
+/** Largest number of remembered failing hosts. */
 const MAX_HOSTS = 10_000;
 
-/** Leaves a host alone for a while after it failed, so that one that is down costs few requests however many it is owed. */
+/**
+ * Pauses requests to a host after a failure, so that a host that is down causes few requests, however many callbacks wait
+ * for it.
+ */
 export class HostPauses {
   readonly #clock: Clock;
   readonly #failed = boundedCache<string, { readonly failures: number; readonly until: number }>(MAX_HOSTS);

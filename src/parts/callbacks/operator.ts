@@ -11,14 +11,14 @@ import { invalid, isCallId, readPage } from "../../operator/requests.ts";
 import { CALLBACK_STATES } from "./operator-states.ts";
 import type { Callback, CallbackCounts, CallbackLedger } from "./store/ledger.ts";
 
-/** Most callbacks that are shown with their call. */
+/** Largest number of callbacks that are shown with their call. */
 const MAX_OF_CALL = 50;
 
-/** The sender of callbacks, as far as the operator acts on it. */
+/** Methods of the callback sender that the operator can use. */
 interface OperatedSender {
   /** URLs of the operator. */
   readonly urls: readonly string[];
-  /** Sends what is due now. */
+  /** Sends the callbacks that are due. */
   poke(): void;
   /** Sends one test message to a URL of the operator. @returns the reason if the message could not be delivered */
   test(url: string): Promise<string | undefined>;
@@ -93,7 +93,7 @@ function toCallback(callback: Callback) {
   };
 }
 
-/** The query may hold a secret of whoever gave the URL. */
+/** The query may contain a secret of the buyer who gave the URL. */
 function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`;

@@ -4,7 +4,7 @@ import { buyersTable, callbacksTable } from "./config.ts";
 import { CALLBACK_GAUGES } from "./gauges.ts";
 import { CALLBACKS } from "./store/module.ts";
 
-/** Calls operators and buyers back about what happened. */
+/** Sends callbacks about events to operators and buyers. */
 export const part: Part = {
   table: [callbacksTable, buyersTable],
   paths: { x402: ["/.well-known/jobgate-keys.json"] },

@@ -22,7 +22,7 @@ const SPECIAL_IPV4 = [
   ["240.0.0.0", 4],
 ] as const;
 
-/** Addresses outside the special ranges at which clouds serve their own customers alone: metadata, names, storage. */
+/** Addresses outside the special ranges at which clouds serve only their own customers: metadata, names, storage. */
 const PLATFORM_IPV4 = [
   // Azure: https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
   ["168.63.129.16", 32],
@@ -32,8 +32,8 @@ const PLATFORM_IPV4 = [
 ] as const;
 
 /**
- * The same inside 2000::/3, outside of which no address is public: not fc00::/7, fe80::/10, ff00::/8, and none that holds an
- * IPv4 address (::ffff:0:0/96, 64:ff9b::/96).
+ * IPv6 ranges within 2000::/3 that are not public. No address outside 2000::/3 is public, which excludes fc00::/7,
+ * fe80::/10, ff00::/8, and addresses that contain an IPv4 address (::ffff:0:0/96, 64:ff9b::/96).
  * https://www.iana.org/assignments/iana-ipv6-special-registry
  */
 const SPECIAL_IPV6 = [

@@ -11,18 +11,18 @@ import type { CallerChain } from "./caller-chain.ts";
 import { readCaller, readCallerExpiry, readCallerNonce, readCallerSignature } from "./headers.ts";
 import { callerClaimHash } from "./signature.ts";
 
-/** Someone who may run a restricted job. */
+/** A caller who may run a restricted job. */
 export interface AuthorizedCaller {
   /** Lower case. */
   readonly caller: `0x${string}`;
-  /** Used up with the payment. Only delegated callers have one. */
+  /** Nonce that is used up with the payment. Only delegated callers have a nonce. */
   readonly nonce?: PurchaseNonce;
 }
 
 interface CallerRequest {
   readonly request: JobRequest;
   readonly body: Uint8Array;
-  /** Hash of the whole request, at a job's own route. A delegated caller signs it in place of the body's. */
+  /** Hash of the whole request, at a job's own route. A delegated caller signs this hash instead of the body's hash. */
   readonly requestHash: string | undefined;
   /** Lower case; the caller of a `payer_is_caller` job. */
   readonly payer: `0x${string}`;
@@ -95,7 +95,7 @@ export class CallerAuth {
   }
 }
 
-/** Refusal of a nonce that another purchase has used up since it was checked. */
+/** Makes the refusal of a nonce that another purchase has used since it was checked. */
 function usedBefore(): GatewayError {
   return new GatewayError(
     "signature_replay",

@@ -13,19 +13,19 @@ const IS_PERMITTED_CALLER = "0x2ec2bd03";
 const TRUE = `0x${"0".repeat(63)}1`;
 const FALSE = `0x${"0".repeat(64)}`;
 
-/** Calls that one RPC gets at once; more wait. */
+/** Largest number of concurrent calls to one RPC. Further calls wait. */
 const MAX_CALLS_PER_RPC = 32;
-/** Calls that may wait for one RPC; above it the check fails at once. */
+/** Largest number of calls that wait for one RPC. Further checks fail at once. */
 const MAX_WAITING_PER_RPC = 1_000;
 const MAX_CACHED_PERMISSIONS = 10_000;
 
-/** Questions about callers to the chains of restricted jobs. */
+/** Queries about callers on the chains of restricted jobs. */
 export class CallerChain {
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #telemetry: Telemetry;
   readonly #rpcs = new Map<string, CallerRpc>();
-  /** Unix milliseconds until which a permission may be used again. A denial is never kept: it may end any time. */
+  /** Unix milliseconds until which a permission may be reused. A denial is never cached, because it may end at any time. */
   readonly #permittedUntil = boundedCache<string, number>(MAX_CACHED_PERMISSIONS);
 
   /** @param parts `timeoutMs` is for one RPC call */
@@ -36,7 +36,7 @@ export class CallerChain {
   }
 
   /**
-   * Asks the contract `isPermittedCaller(service_id, caller)`.
+   * Calls the contract's `isPermittedCaller(service_id, caller)`.
    * @throws GatewayError `permission_check_failed` when there is no clear answer
    */
   async isPermitted(restriction: JobRestriction, serviceId: bigint, caller: `0x${string}`): Promise<boolean> {
@@ -48,7 +48,8 @@ export class CallerChain {
     const answer = await this.#rpcOf(restriction).ask("isPermittedCaller", async (rpc) =>
       (await rpc.callContract(chainContract, data)).toLowerCase(),
     );
-    // Neither true nor false: there is no contract, or another one. "No" would be a guess.
+    // The result is neither true nor false, because there is no contract or another contract. Treating it as "no" would be a
+    // guess.
     if (answer !== TRUE && answer !== FALSE) {
       throw checkFailed("isPermittedCaller", "the contract returned no boolean");
     }
@@ -66,7 +67,7 @@ export class CallerChain {
     });
   }
 
-  /** Asks the caller's own contract about a signature (ERC-1271). @throws GatewayError `permission_check_failed` */
+  /** Calls the caller's own contract to verify a signature (ERC-1271). @throws GatewayError `permission_check_failed` */
   approvesSignature(
     restriction: JobRestriction,
     caller: `0x${string}`,

@@ -20,7 +20,7 @@ const ACCESS: Readonly<Record<JobRestriction["authMode"], Omit<JobAccess, "mode"
   },
 };
 
-/** Sells restricted jobs to permitted callers alone. */
+/** Sells restricted jobs only to permitted callers. */
 export class CallerTerms implements Terms {
   readonly checks: readonly TermsCheck[];
   readonly #auth: CallerAuth;

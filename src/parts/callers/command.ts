@@ -61,7 +61,7 @@ async function sign(options: {
   readonly header: readonly string[];
   readonly nonce?: string;
   readonly expiry?: string;
-  /** Parsed here, because commander quotes what it refuses. */
+  /** The option is parsed here, because commander quotes values that it refuses. */
   readonly key: string;
 }): Promise<void> {
   const { serviceId, jobIndex, nonce, expiry } = options;
@@ -76,7 +76,7 @@ async function sign(options: {
   for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
 }
 
-/** Returns the hash of the request at a route that the options describe; undefined for a job at its ids. */
+/** Returns the hash of the request at a route that the options describe; undefined for a job at its IDs. */
 function requestHashOf(
   body: Uint8Array,
   { target, header }: { readonly target?: string; readonly header: readonly string[] },

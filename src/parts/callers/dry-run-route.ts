@@ -28,8 +28,8 @@ interface Parts {
 }
 
 /**
- * `POST /x402/jobs/{service}/{job}/auth-dry-run`: tells a caller whether it could run the job. Settles nothing,
- * enqueues nothing and uses up no nonce.
+ * `POST /x402/jobs/{service}/{job}/auth-dry-run`: shows a caller whether it could run the job. Settles nothing, enqueues
+ * nothing and uses up no nonce.
  */
 export class DryRunRoute {
   readonly #parts: Parts;
@@ -51,7 +51,7 @@ export class DryRunRoute {
       if (error.code === "job_not_found") stats.count("job_not_found");
       const answer = errorResponse(error, { allowed: false, ...ids, ...error.details });
       if (!(error instanceof PaymentRefusal)) return answer;
-      // With the offers that the client can pay instead.
+      // The refusal includes the offers that the client can pay instead.
       const { headers } = await this.#parts.protocol.refuse(request, job, error);
       return { ...answer, headers: { ...headers, ...answer.headers } };
     }
@@ -63,7 +63,7 @@ export class DryRunRoute {
     routes.requireNoQuery(received);
     const request = atTarget(withBodyOnce(received));
     limits.countUnpaid(request);
-    // As in a purchase, a payment that was seen before comes before everything that a reload may have changed.
+    // As in a purchase, an already known payment is checked before everything that a reload may have changed.
     if ((await checkout.findBought(request, job, protocol)) !== undefined) return { replayed: true };
     if (request.path === received.path && routes.routeOf(job) !== undefined)
       throw invalidTarget("is missing, and this job is sold at a route");
@@ -82,7 +82,7 @@ export class DryRunRoute {
     const { payer, source, verify } =
       restriction.authMode === "payer_is_caller"
         ? await this.#findPayer(request, price, asked)
-        : // The caller comes from the signature; nobody has to pay.
+        : // The caller comes from the signature, so no payment is needed.
           { payer: "0x" as const, source: "signature" };
     const { caller } = await callerAuth.authorize(price.policy, restriction, { request, ...asked, payer });
     routes.requireRoom(request, job);
@@ -138,7 +138,9 @@ export class DryRunRoute {
   }
 }
 
-/** Returns the request that a dry run is about: at a job's own route, `X-HTTP-TARGET` has its method, path and query. */
+/**
+ * Returns the request that a dry run checks. For a job at a route, `X-HTTP-TARGET` has the request's method, path and query.
+ */
 function atTarget(request: JobRequest): JobRequest {
   const [target, ...more] = request.headerValues(TARGET);
   if (target === undefined) return request;

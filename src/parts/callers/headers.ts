@@ -50,7 +50,7 @@ interface CallerHeader {
   readonly invalid: ErrorCode;
 }
 
-/** Returns the payer of a payment that answers an offer for callers. Such offers are in tokens of EVM chains alone. */
+/** Returns the payer of a payment that answers an offer for callers. Such offers are only in tokens of EVM chains. */
 export function evmPayerOf({ from }: Pick<SignedPayment, "from">): `0x${string}` {
   return from as `0x${string}`;
 }
@@ -76,7 +76,7 @@ export function readCallerNonce(request: JobRequest): string {
   return nonce;
 }
 
-/** Returns Unix seconds, as the decimal that was signed. They may have passed. @throws GatewayError */
+/** Returns Unix seconds, as the decimal that was signed. The time may have passed. @throws GatewayError */
 export function readCallerExpiry(request: JobRequest, nowMs: number): string {
   const expiry = readOnce(request, EXPIRY);
   if (!/^(0|[1-9][0-9]*)$/.test(expiry)) throw invalid(EXPIRY, "must be Unix seconds as a decimal");
@@ -87,8 +87,8 @@ export function readCallerExpiry(request: JobRequest, nowMs: number): string {
 }
 
 /**
- * Returns the only value of a header, under its own name or the one that clients of the SDK send. Two values are
- * refused: which of them was signed would be a guess.
+ * Returns the only value of a header, under its own name or the SDK's name. Two values are refused, because it cannot be
+ * known which of them was signed.
  */
 function readOnce(request: JobRequest, header: CallerHeader): string {
   const alias = sdkName(header.name);

@@ -5,13 +5,13 @@ import { hasContract, unanswered } from "../../x402/online-check.ts";
 /** Longest time to wait for one answer. */
 const MAX_TIMEOUT_MS = 10_000;
 
-/** Checks that there is a contract to ask about the callers of each restricted job. */
+/** Checks that each restricted job has a contract that decides about its callers. */
 export async function checkContracts(config: X402Config): Promise<PeerProblem[]> {
   const found = config.jobPolicies.map((policy, i) => policyProblems(policy, policyPath(policy, i, config)));
   return (await Promise.all(found)).flat();
 }
 
-/** Returns the place of a policy, which is a job's own or an entry of the list. */
+/** Returns the place of a policy: the job, or an entry of the list. */
 function policyPath(policy: JobPolicy, i: number, { jobs = [] }: X402Config): PeerProblem["path"] {
   const job = jobs.findIndex((own) => own.policy === policy);
   return job === -1 ? ["x402", "job_policies", i] : ["jobs", job];

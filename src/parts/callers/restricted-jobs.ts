@@ -8,7 +8,7 @@ import { DryRunRoute } from "./dry-run-route.ts";
 import { CALLER_HEADERS } from "./headers.ts";
 import { TARGET } from "./target.ts";
 
-/** The restricted jobs at each configuration. What the chains said, and the connections to them, outlive a reload. */
+/** The restricted jobs under the current configuration. Cached permissions and connections to the chains outlive a reload. */
 export class RestrictedJobs implements X402Part {
   readonly #services: Services;
   readonly #auth: CallerAuth;

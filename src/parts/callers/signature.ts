@@ -4,7 +4,7 @@ import type { JobKey } from "../../core/job-call.ts";
 /** The statement that a delegated caller signs. */
 export interface CallerClaim extends JobKey {
   readonly body: Uint8Array;
-  /** Hash of the whole request, at a job's own route: it stands in place of the body's. */
+  /** Hash of the whole request, at a job's own route. It replaces the body's hash. */
   readonly requestHash?: string | undefined;
   /** 1 to 128 visible ASCII characters. */
   readonly nonce: string;
@@ -25,7 +25,7 @@ export async function callerClaimText(claim: CallerClaim): Promise<string> {
   return `x402-authorize:${serviceId}:${jobIndex}:${hash}:${nonce}:${expiry}`;
 }
 
-/** Returns the EIP-191 hash of {@link callerClaimText}, which the signature is over. */
+/** Returns the EIP-191 hash of {@link callerClaimText}, which is signed. */
 export async function callerClaimHash(claim: CallerClaim): Promise<`0x${string}`> {
   return hashMessage(await callerClaimText(claim));
 }

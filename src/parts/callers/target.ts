@@ -1,6 +1,6 @@
 import type { JobRequest } from "../../http/request.ts";
 
-/** Name of a header, in lower case: the method and target of the request that a dry run is about. */
+/** Name, in lower case, of the header with the method and target of the request that a dry run checks. */
 export const TARGET = "x-http-target";
 
 /** Reads a method and target such as `GET /weather/Paris?units=metric`; undefined for any other text. */

@@ -8,18 +8,18 @@ import type { DeclareExtensions } from "../../x402/jobs/job-descriptions.ts";
 import { mediaKind } from "./media-schema.ts";
 
 /**
- * Most bytes of the extension as JSON. It goes out in a header and comes back in the payment's: proxies pass 4 KiB of
- * headers with an answer, and Node's client takes 16 KiB.
+ * Most bytes of the extension as JSON. It is sent in a header and returned in the payment's header. Proxies pass 4 KiB of
+ * response headers, and Node's client accepts 16 KiB.
  */
 const MAX_BYTES = 2_048;
-/** Deepest nesting, so that a payment that sends it back is not nested too deeply. */
+/** Deepest nesting, so that a payment that repeats the extension is not nested too deeply. */
 const MAX_NESTING = 24;
 
 /** Places of the bodies' schemas in the extension's schema. */
 const BODY_SCHEMA = "/properties/input/properties/body";
 const OUTPUT_SCHEMA = "/properties/output/properties/example";
 
-/** x402's extension `bazaar`: what facilitators need to list a job. */
+/** x402's extension `bazaar`, with the facts that facilitators need to list a job. */
 export type Bazaar = ReturnType<typeof bazaarOf>;
 
 /** Declares the extension. */
@@ -28,9 +28,10 @@ export const bazaarExtension: DeclareExtensions = (job, headers) => ({
 });
 
 /**
- * Declares the extension for a job. If it would be too large, leaves out what the result looks like, then the body's schema,
- * then its example: the list of jobs has them all. Only a job at a route with parameters has a `routeTemplate`: with one for the
- * ids of jobs, catalogues make a single entry of all jobs, at a URL that cannot be paid.
+ * Declares the extension for a job. If the extension would be too large, leaves out the description of the result, then the
+ * body's schema, then its example, all of which the list of jobs contains. Only a job at a route with parameters has a
+ * `routeTemplate`. With a template for the IDs of jobs, catalogues would merge all jobs into a single entry at a URL that
+ * cannot be paid.
  */
 function declareBazaar(job: Job & Pick<Described, "headers">): Bazaar {
   const schema = job.input && embeddedSchema(job.input, BODY_SCHEMA);
@@ -167,7 +168,7 @@ function bodyTypeOf(contentType = "application/json"): "json" | "form-data" | "t
     : "text";
 }
 
-/** Characters of a template that facilitators take. */
+/** Characters of a template that facilitators accept. */
 const TEMPLATE = /^[\w:/.~%-]+$/;
 
 /** Writes a route with parameters as catalogues do: `/weather/:city`. */

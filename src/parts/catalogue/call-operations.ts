@@ -16,7 +16,7 @@ const REFUSALS = {
   default: { $ref: "#/components/responses/Refused" },
 };
 
-/** Returns the operations of a paid call, for the holder of its access token, and for whoever proves to be its payer. */
+/** Returns the operations of a paid call, for the holder of its access token, and for its authenticated payer. */
 export function callPaths(features: readonly Feature[]) {
   const schemes = [
     "AccessToken",

@@ -34,7 +34,7 @@ export class CatalogueRoutes {
     readonly listing: Pick<Listing, "jobs">;
   }) {
     this.#listing = listing;
-    // Every job with all that is known about it.
+    // All jobs with all their facts.
     const jobs = this.#document((listed) => jobList(listed, seller), cached("application/json", 60));
     const page = pages && this.#document((listed) => pages.list(jobList(listed, seller)), pages.listHeaders);
     const markdown = cached("text/markdown; charset=utf-8", 300);
@@ -82,7 +82,7 @@ export class CatalogueRoutes {
   }
 }
 
-/** Crawlers look for a picture here before they read a page. */
+/** Crawlers request a picture here before they read a page. */
 function faviconHandlers({ logo }: Seller): MethodHandlers {
   const answer =
     logo === undefined
@@ -110,7 +110,7 @@ function* jobList(jobs: readonly ListedJob[], seller: Seller): Iterable<string> 
   yield "]}";
 }
 
-/** Returns the URLs of all that can be read, so that a client that knows the origin finds it. */
+/** Returns the URLs of all documents, so that a client that knows the origin finds them. */
 function linksOf({ publicUrl, features }: Seller): Readonly<Record<string, string>> {
   return {
     jobs: `${publicUrl}/x402/jobs`,

@@ -1,6 +1,6 @@
 import type { Seller } from "../../x402/jobs/seller.ts";
 
-/** Longest guide that crawlers take with a description of an API. */
+/** Longest guide that crawlers accept with a description of an API. */
 const MAX_LENGTH = 4_000;
 
 /** Returns how an agent buys a job, as Markdown with headings. */
@@ -11,7 +11,7 @@ ${steps(features.map(({ guide }) => guide))}
 `;
 }
 
-/** Returns the same for a field of another document, without the guides of features that make it too long. */
+/** Returns the guide for a field of another document, without the guides of features that would make it too long. */
 export function shortGuide({ guidance, features }: Seller): string {
   const seller = guidance === undefined ? [] : [guidance.trim()];
   const whole = [...seller, steps(features.map(({ guide }) => guide))].join("\n\n");

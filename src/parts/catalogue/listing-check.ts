@@ -9,7 +9,7 @@ import { PayableTokens } from "../../x402/prices/price-source.ts";
 
 type Seller = Omit<X402Config, "parts">;
 
-/** A job for sale, with the tokens that it is sold in and what it costs at most, in dollars. */
+/** A job for sale, with the tokens in which it is sold and its highest price in dollars. */
 interface Sold extends Job {
   readonly tokens: readonly AcceptedToken[];
   readonly most: Price | undefined;
@@ -18,14 +18,14 @@ interface Sold extends Job {
 
 /** A reason why a catalogue does not list a job, or why a client does not buy it. */
 interface JobRule {
-  /** @returns true for a job that the reason is about */
+  /** @returns true for a job to which the reason applies */
   readonly applies: (job: Sold) => boolean;
   readonly reason: string;
 }
 
 interface Catalogue {
   readonly name: string;
-  /** Most jobs of a seller that the catalogue reads. */
+  /** Largest number of a seller's jobs that the catalogue reads. */
   readonly maxJobs?: number;
   /** Reasons why the catalogue lists nothing of the seller. */
   readonly refuses: (seller: Seller) => readonly string[];
@@ -82,7 +82,7 @@ const CATALOGUES: readonly Catalogue[] = [
   },
 ];
 
-/** Reasons why the official clients, as they are set by default, do not buy a job that they found. */
+/** Reasons why the official clients, with default settings, do not buy a job that they found. */
 const CLIENT_RULES: readonly JobRule[] = [
   {
     applies: ({ most }) => most !== undefined && most.amount > CLIENT_LIMIT.amount,
@@ -108,7 +108,7 @@ const WANTED_OF_JOBS: readonly JobRule[] = [
   { applies: ({ output }) => lacksSchema(output), reason: "has no output.schema" },
 ];
 
-/** Says which catalogues would list the jobs for sale, and why they would not, a line for each finding. */
+/** Describes which catalogues would list the jobs for sale, and reasons why they would not, in a line for each finding. */
 export function checkListing(seller: Seller): readonly string[] {
   const jobs = soldJobs(seller);
   if (jobs.length === 0) return ["no job is for sale, so that no catalogue lists any"];
@@ -149,7 +149,7 @@ function catalogueFindings(
   ];
 }
 
-/** Returns a line for each rule that is about some of the jobs. */
+/** Returns a line for each rule that applies to some of the jobs. */
 function findings(
   rules: readonly JobRule[],
   jobs: readonly Sold[],
@@ -182,7 +182,7 @@ function hasWeiPrice({ price }: Job): boolean {
   return price === undefined || (typeof price === "object" && "unit" in price && price.unit === "wei");
 }
 
-/** Returns the most that a job costs in dollars; undefined if the price is in wei, or not in the configuration. */
+/** Returns the highest price of a job in dollars; undefined if the price is in wei, or not in the configuration. */
 function highestPrice({ price }: Job): Price | undefined {
   if (price === undefined || typeof price === "string") return undefined;
   if ("upTo" in price) return price.upTo;

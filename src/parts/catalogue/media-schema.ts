@@ -5,7 +5,7 @@ import { embeddedSchema } from "../../x402/jobs/job-body.ts";
 
 const FORM = /^(?:multipart\/form-data|application\/x-www-form-urlencoded)(?:;|$)/i;
 
-/** Returns how a body of a media type is read. */
+/** Returns the form in which a body of a media type is read. */
 export function mediaKind(contentType: string): "json" | "text" | "binary" {
   if (isJsonType(contentType)) return "json";
   return contentType.toLowerCase().startsWith("text/") ? "text" : "binary";
@@ -13,7 +13,7 @@ export function mediaKind(contentType: string): "json" | "text" | "binary" {
 
 /**
  * Returns the schema of a body for OpenAPI: generated clients drop a body without a schema.
- * @param contentType absent: any
+ * @param contentType undefined for any type
  */
 export function mediaSchema(contentType = "*/*"): object {
   if (FORM.test(contentType)) return { type: "object", additionalProperties: true };
@@ -25,8 +25,8 @@ export function mediaSchema(contentType = "*/*"): object {
 const DEFINITION = /^\/\$defs\/([A-Za-z0-9._-]+)(?=\/|$)/;
 
 /**
- * Returns the schema of a body that a job takes or returns, and those that it defines, by their names as components of OpenAPI: generators make no
- * types of definitions within a schema.
+ * Returns the schema of a job's request or result body, and the schemas that it defines, by their names as components of
+ * OpenAPI, because generators ignore definitions within a schema.
  */
 export function bodySchemas(name: string, body: JobBody): (readonly [name: string, schema: unknown])[] {
   const own = (definition: string) => `${name}.${definition}`;

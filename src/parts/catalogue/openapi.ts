@@ -49,7 +49,7 @@ export function* openApi(jobs: readonly ListedJob[], seller: Seller): Iterable<s
     },
     "x-agentcash-guidance": { llmsTxtUrl: `${publicUrl}/llms.txt` },
     servers: [{ url: publicUrl }],
-    // Buyers need no account. Routes of paid calls say how to prove who paid.
+    // Buyers need no account. Routes of paid calls describe how the payer authenticates.
     security: [],
   };
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
@@ -147,7 +147,7 @@ function operation(job: ListedJob, method: string, seller: Seller) {
   };
 }
 
-/** The result, whose status the runner chooses at a route: generated clients read no answer of a status that is not listed. */
+/** The result. At a route, the runner chooses its status, and generated clients do not read answers with an unlisted status. */
 function results(job: ListedJob) {
   const { output, route, waitSecs } = job;
   const result = {
@@ -183,7 +183,7 @@ function requestBody(job: ListedJob, input: ListedJob["input"]) {
   return input === undefined ? { content } : { required: true, content };
 }
 
-/** @param name of the body's schema, if it has one */
+/** @param name name of the body's schema, if it has one */
 function contentOf(body: JobBody | undefined, name: string) {
   if (body === undefined) return { "*/*": { schema: mediaSchema() } };
   const { contentType, schema } = body;
@@ -202,7 +202,7 @@ function contactOf(contact: string): { readonly email: string } | { readonly url
 /** Price and protocols as discovery libraries read them, and the features to pay as the discovery draft has them. */
 function paymentInfo(job: ListedJob, seller: Seller) {
   const offers = paymentOffers(job, seller);
-  // The offers have their schemes, so that one entry tells of x402, by the scheme that most clients pay.
+  // The offers name their schemes, so a single entry describes x402, with the scheme that most clients pay.
   const schemes = offers.flatMap(({ protocol, scheme }) => (protocol === X402 ? scheme : []));
   const scheme = schemes.find((one) => one === "exact") ?? schemes[0];
   const others = offers.flatMap(({ protocol, method, intent, currency = "" }) =>
@@ -216,7 +216,7 @@ function paymentInfo(job: ListedJob, seller: Seller) {
   };
 }
 
-/** Returns the price in dollars as discovery libraries read it. A ceiling is a range up to itself. */
+/** Returns the price in dollars as discovery libraries read it. A ceiling is shown as a range that ends at the ceiling. */
 export function discoveryPrice(job: Pick<ListedJob, "price" | "charge">) {
   if (job.price?.currency !== "USD") return undefined;
   const { priceWei, currency, range } = job.price;

@@ -15,7 +15,7 @@ export function* resourceList(jobs: readonly ListedJob[]): Iterable<string> {
   yield "]}";
 }
 
-/** Renders `GET /.well-known/x402.json`, a draft of x402: every job as its 402 describes it, with its offers now. */
+/** Renders `GET /.well-known/x402.json`, a draft of x402: every job as its 402 describes it, with its current offers. */
 export function* resourceItems(
   jobs: readonly ListedJob[],
   describe: DescribeJob,
@@ -32,7 +32,7 @@ export function* resourceItems(
       resource,
       type,
       accepts: job.offers.map((offer) => {
-        // What is particular to one buyer is in the 402.
+        // Fields for one buyer are only in the 402.
         const { extra: _, ...requirements } = toRequirements(offer);
         const assetTransferMethod = offeredMethod(offer.token);
         return { ...requirements, ...(assetTransferMethod && { extra: { assetTransferMethod } }) };

@@ -9,7 +9,7 @@ export interface CdpKey {
 /**
  * Parses the secret of a key as CDP shows it: the base64 of an Ed25519 seed and its public key, or a P-256 key in PEM,
  * whose line breaks may be written as `\n`.
- * @returns undefined for anything else
+ * @returns undefined for any other text
  */
 export function parseCdpKey(secret: string): CdpKey | undefined {
   try {

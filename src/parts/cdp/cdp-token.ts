@@ -6,7 +6,9 @@ import { type CdpKey, parseCdpKey } from "./cdp-key.ts";
 /** Lifetime that Coinbase documents. */
 const LIFETIME_SECS = 120;
 
-/** Makes the headers that the facilitator of Coinbase's developer platform (CDP) wants: a new token for each request. */
+/**
+ * Makes the headers that the facilitator of Coinbase's developer platform (CDP) requires, with a new token for each request.
+ */
 export class CdpTokens {
   readonly #keyId: string;
   readonly #key: CdpKey;

@@ -2,22 +2,22 @@ import type { WebhookEndpoint } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 
-/** One way for senders to prove who they are, with the secrets of one endpoint. */
+/** A way to authenticate senders, with the secrets of one endpoint. */
 export interface AuthScheme {
   /**
-   * Returns undefined for a request that is not authentic, without a reason: senders must not learn it.
+   * Returns undefined for a request that is not authentic, without a reason, because senders must not learn the reason.
    * @param now Unix milliseconds
    */
   authenticate(request: HttpRequest, body: Uint8Array, now: number): Authentic | undefined;
   /** True if only a sender who knows the secret can make a body, so that a repeated body is a replay. */
   readonly signsBody: boolean;
-  /** Place of the sender's own delivery id; absent when the sender gives none. */
+  /** Place of the sender's own delivery id; undefined if the sender gives no ID. */
   readonly deliveryId?: DeliveryIdSource;
-  /** Header with the kind of event, lower case; absent when the sender has no such header. */
+  /** Header with the kind of event, lower case; undefined if the sender has no such header. */
   readonly eventTypeHeader?: string;
   /**
    * Answers the sender's test of the endpoint, which starts no job.
-   * @param body of an authentic request
+   * @param body body of an authentic request
    * @returns the text that the sender expects back; undefined for every other request
    */
   handshake?(body: Uint8Array): string | undefined;
@@ -26,14 +26,14 @@ export interface AuthScheme {
 }
 
 export interface Authentic {
-  /** Name of the secret that the sender used; absent when the endpoint needs none. */
+  /** Name of the secret that the sender used; undefined if the endpoint needs no secret. */
   readonly secretName?: string;
 }
 
 export interface DeliveryIdSource {
-  /** Lower case; absent when the id is inside the body. */
+  /** Lower case; undefined if the ID is inside the body. */
   readonly header?: string;
-  /** True if the signature covers the id: only then does another id mean another delivery. */
+  /** True if the signature covers the id: only then does a different ID mean a different delivery. */
   readonly isSigned: boolean;
   /** Returns undefined when an authentic request has no id. */
   find(request: HttpRequest, body: Uint8Array): string | undefined;
@@ -62,8 +62,9 @@ export class SigningKeyMissing extends CannotSign {
 }
 
 /**
- * Refusal that is the same whatever was wrong, so that a stranger learns nothing.
- * @param auth of the endpoint; only the bearer scheme is one of HTTP's own, which a refusal names
+ * Makes the refusal of an unauthentic request. It does not depend on the reason, so that a stranger learns nothing.
+ * @param auth authentication of the endpoint. The refusal names only the bearer scheme, because the others are not HTTP
+ *   schemes
  */
 export function unauthorized(auth?: WebhookEndpoint["auth"]): GatewayError {
   const headers = auth?.mode === "bearer" ? { "www-authenticate": "Bearer" } : {};

@@ -13,15 +13,15 @@ import {
 
 // Schemes that sign the body alone with HMAC-SHA256, without a time.
 
-/** Headers that may carry the signature; each one that is present must verify. */
+/** Headers that may carry the signature. Each header that is present must verify. */
 const SIGNATURE_HEADERS = ["x-signature-256", "x-hub-signature-256", "x-webhook-signature"] as const;
 /** More than any sender has reason to send. */
 const MAX_SIGNATURES = 16;
 
 /**
- * `hmac-sha256`: the digest of the body's bytes as received, as hex in either case, with or without `sha256=`.
- * At least one signature header is present and every one is right: a sender with one good and one bad signature is not
- * to be trusted with either.
+ * `hmac-sha256`: the digest of the body's bytes as received, as hex in either case, with or without `sha256=`. At least one
+ * signature header is present and every one is right: because a sender with one valid and one invalid signature is not
+ * trusted.
  */
 export function plainHmac(secrets: readonly WebhookSecret[]): AuthScheme {
   const keys = hmacKeys(secrets);

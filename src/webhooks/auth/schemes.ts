@@ -36,8 +36,8 @@ export function schemeOf({ auth, path }: WebhookEndpoint): AuthScheme {
 }
 
 /**
- * Returns the headers that a sender must send with a body for the endpoint to accept it. They are empty when the
- * endpoint needs no secret, or has it in the URL; for `bearer` and `api-key` they contain the secret itself.
+ * Returns the headers that a sender must send with a body for the endpoint to accept it. They are empty if the endpoint
+ * needs no secret, or has the secret in the URL; for `bearer` and `api-key` they contain the secret itself.
  * @param delivery default: a new delivery, signed now
  * @throws CannotSign when the endpoint knows only the sender's public key and `signingKey` is missing, or when it would
  *   refuse the delivery id
@@ -50,7 +50,7 @@ export function signWebhook(
   return schemeOf(endpoint).sign(body, { now: Date.now(), deliveryId: randomUUID(), ...delivery });
 }
 
-/** Returns the path that a sender must send to, with the secret in it where the scheme has it there. */
+/** Returns the path that a sender must send to, including the secret if the scheme puts it in the path. */
 export function webhookPath({ path, auth }: WebhookEndpoint): string {
   return auth.mode === "url-token" ? `${path}/${firstOf(auth.secrets).secret}` : path;
 }

@@ -4,7 +4,7 @@ import { bearerToken } from "../../http/request.ts";
 import type { AuthScheme } from "./auth-scheme.ts";
 import { authenticBy, firstOf } from "./signatures.ts";
 
-// Schemes in which the sender sends the secret itself, and the one without a secret.
+// Schemes in which the sender sends the secret itself, and the scheme without a secret.
 
 /** `none`: accepts every request. */
 export function noAuth(): AuthScheme {

@@ -15,7 +15,7 @@ export function hmacKeys(secrets: readonly WebhookSecret[]): NamedKey[] {
   return secrets.map(({ name, secret }) => ({ name, key: new HmacKey(secret) }));
 }
 
-/** Returns which secret or key the predicate accepts; undefined when it accepts none. */
+/** Returns the secret or key that the predicate accepts; undefined if it accepts none. */
 export function authenticBy<Named extends { readonly name: string }>(
   secrets: readonly Named[],
   accepts: (secret: Named) => boolean,
@@ -24,7 +24,7 @@ export function authenticBy<Named extends { readonly name: string }>(
   return secret && { secretName: secret.name };
 }
 
-/** Returns the current secret or key: the one that senders should use. */
+/** Returns the current secret or key, which senders should use. */
 export function firstOf<Named>(secrets: readonly Named[]): Named {
   const [first] = secrets;
   if (first === undefined) throw new Error("an endpoint has no secret");
@@ -53,8 +53,8 @@ export function digestFromBase64(text: string): Buffer | undefined {
 }
 
 /**
- * Checks that a signed time in Unix seconds, as a header holds it, is within the tolerance of now. A time in the future
- * is refused too: it would let a captured request be replayed for longer.
+ * Checks that a signed time in Unix seconds, as a header holds it, is within the tolerance of now. A time in the future is
+ * also refused, because it would let a captured request be replayed for longer.
  * @param now Unix milliseconds
  */
 export function isTimely(seconds: string, now: number, toleranceSecs: number): boolean {
@@ -66,7 +66,7 @@ export function signedTime(now: number): string {
   return String(Math.floor(now / 1000));
 }
 
-/** Returns the named text fields at the top of a JSON body, without those that are missing, empty or no text. */
+/** Returns the named text fields at the top of a JSON body, without fields that are missing, empty or not text. */
 export function textFields<const Name extends string>(
   body: Uint8Array,
   names: readonly Name[],

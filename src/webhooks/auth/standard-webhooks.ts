@@ -62,7 +62,10 @@ function isTooLong(list: readonly string[]): boolean {
   return list.length > MAX_SIGNATURES || withPublicKeys.length > MAX_PUBLIC_KEY_SIGNATURES;
 }
 
-/** Checks that no other id, time and body give the same signed text: a dot and digits could pass for the time. */
+/**
+ * Returns true if no other ID, time and body give the same signed text. A dot and digits in the ID could be mistaken for the
+ * time.
+ */
 function isUnambiguous(id: string): boolean {
   return id !== "" && !/\.\d+(?:\.|$)/.test(id);
 }

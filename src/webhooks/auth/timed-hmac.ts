@@ -15,8 +15,8 @@ import {
 // Schemes that sign a time and the body with HMAC-SHA256, and have the delivery id inside the body.
 
 /**
- * `slack`: `X-Slack-Signature: v0=<hex>` over `v0:<X-Slack-Request-Timestamp>:<body>`. Events have their id in the body;
- * slash commands and interactions have none, but their bodies are always unique. A retry has a time of its own.
+ * `slack`: `X-Slack-Signature: v0=<hex>` over `v0:<X-Slack-Request-Timestamp>:<body>`. Events have their ID in the body.
+ * Slash commands and interactions have no ID, but their bodies are always unique. A retry has a new time.
  * https://docs.slack.dev/authentication/verifying-requests-from-slack
  */
 export function slack(secrets: readonly WebhookSecret[], toleranceSecs: number): AuthScheme {

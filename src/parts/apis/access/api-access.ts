@@ -33,7 +33,7 @@ interface Parts {
 /** A client that has access. */
 interface Known {
   readonly by: "key" | "sign_in" | "payment";
-  /** Name of the key, or the account in lower case. Payers are not counted by name, because their number has no bound. */
+  /** Name of the key, or the account in lower case. Metrics do not name payers, because their number is unbounded. */
   readonly name: string;
   readonly access: AccessConfig;
   /** Body of the request, if it was read. */
@@ -51,7 +51,7 @@ export class ApiAccess implements UnpaidAccess {
   }
 
   /**
-   * @throws GatewayError `unauthorized` for a key that is not known, the refusals of {@link PayerProof.payerOf} and
+   * @throws GatewayError `unauthorized` for a key that is not known, and the refusals of {@link PayerProof.payerOf} and
    *   {@link PassThrough.answer}
    */
   async answer(request: HttpRequest, job: JobKey, pays: boolean): Promise<RouteAnswer | undefined> {
@@ -87,7 +87,7 @@ export class ApiAccess implements UnpaidAccess {
 
   /**
    * Finds the key that a request carries.
-   * @returns undefined without a key, and if the API has none
+   * @returns undefined if the request or the API has no key
    * @throws GatewayError `unauthorized`, `rate_limited`
    */
   #keyOf(request: HttpRequest, { access: accesses }: ApiConfig): Known | undefined {
@@ -134,7 +134,7 @@ export class ApiAccess implements UnpaidAccess {
     if (payerProof === undefined || asking.length === 0 || !payerProof.isIn(request)) return undefined;
     const proven = await payerProof.payerOf(request, this.#purposeOf(request));
     const listed = asking.find(({ signIn = [] }) => signIn.some((one) => oneSpelling(one) === proven.payer));
-    // On another network, the contract at the account's address may be another account's.
+    // On another network, the contract at the account's address may belong to another account.
     if (listed !== undefined && proven.isByKey) return { by: "sign_in", name: proven.payer, access: listed };
     const ofPayers = asking.flatMap((access) =>
       access.paidWithinSecs === undefined ? [] : [{ access, withinMs: access.paidWithinSecs * 1_000 }],
@@ -186,7 +186,7 @@ function carriesBearer(request: HttpRequest): boolean {
   return request.headerValues("authorization").some((value) => /^bearer(?: |$)/i.test(value));
 }
 
-/** @param token a character for each byte that was sent */
+/** @param token text with one character for each byte that was sent */
 function sha256(token: string): string {
   return createHash("sha256").update(token, "latin1").digest("hex");
 }

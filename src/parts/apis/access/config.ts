@@ -9,7 +9,7 @@ import { oneSpelling } from "../../../core/payment.ts";
 const MAX_PAID_SECS = 31_536_000;
 const DEFAULT_RATE = 10;
 
-/** A key that lets requests in. The key itself is not known. */
+/** A key that gives access. jobgate has only its hash. */
 export interface ApiKey {
   readonly name: string;
   /** SHA-256, 64 hex digits in lower case. */
@@ -21,7 +21,7 @@ const LINE = /^([A-Za-z0-9][A-Za-z0-9._@-]{0,63})[ \t]+([0-9a-fA-F]{64})$/;
 /** SHA-256 of no bytes. A shell command writes it if the command that makes the key has failed. */
 const EMPTY = createHash("sha256").digest("hex");
 
-/** Parses one line for each key: its name and its SHA-256. Empty lines, and those that begin with #, are skipped. */
+/** Parses one line for each key: its name and its SHA-256. Empty lines and lines that begin with # are skipped. */
 const apiKeys = () =>
   parsedText("lines with a name and the SHA-256 of a key in hex, as file:PATH or env:NAME", parseKeys, {
     view: ({ length }) => (length === 1 ? "1 key" : `${length} keys`),
@@ -58,7 +58,7 @@ interface PlacedJob {
   readonly place: Place;
 }
 
-/** Checks the ways into one API. */
+/** Checks the unpaid access to one API. */
 export function checkAccess(
   accesses: readonly (AccessTable | undefined)[],
   place: Place,

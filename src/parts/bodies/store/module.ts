@@ -6,7 +6,7 @@ export interface BodyLookup {
   /**
    * Reads the beginning of a JobCall's body.
    * @param most bytes that are read
-   * @returns undefined if the body is not kept: the JobCall is done, or there is none
+   * @returns undefined if the body is not kept, because the JobCall is done or does not exist
    */
   findBody(callId: number, most: number): Promise<ReadBody | undefined>;
 }

@@ -5,7 +5,10 @@ import { Problem } from "../../../page/tools/controls.tsx";
 import { Facts } from "../../../page/tools/format.tsx";
 import type { PartView } from "../../../page/tools/route.ts";
 
-/** Body and result of a JobCall, which are asked for only by a button: jobgate logs each look. */
+/**
+ * Body and result of a JobCall. The page requests them only when the operator presses a button, because jobgate logs each
+ * access.
+ */
 function ContentPanel({ call }: GetCallResponse) {
   const { data } = useConfiguration();
   const operator = data?.configuration?.operator as { readonly show_bodies?: boolean } | undefined;
@@ -69,7 +72,7 @@ function Bytes({ name, bytes, size }: { name: string; bytes: Uint8Array | undefi
 function textOf(bytes: Uint8Array): string {
   if (bytes.length === 0) return "(empty)";
   try {
-    // The end of what is shown can be the middle of a character.
+    // The shown part can end in the middle of a character.
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true });
   } catch {
     return "This is no text.";

@@ -14,7 +14,7 @@ const PERIODS = {
 } as const;
 export type PeriodKey = keyof typeof PERIODS;
 
-/** Returns the periods that operators look at, which end with a UTC day. Those of several days have today in them. */
+/** Returns the periods that operators can select, which end with a UTC day. Periods of several days include today. */
 export function periodsAt(
   now: number,
 ): readonly (Period & { readonly key: PeriodKey; readonly name: string })[] {

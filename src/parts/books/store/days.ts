@@ -15,7 +15,7 @@ const JOB = ["service_id", "job_index"] as const;
 interface DayKey {
   /** Days since 1970, in UTC. */
   readonly day: number;
-  /** Empty for what is not of one job. */
+  /** Empty for movements that belong to no single job. */
   readonly service_id: string;
   readonly job_index: number;
   readonly network: string;
@@ -23,7 +23,7 @@ interface DayKey {
   readonly asset: string;
   readonly symbol: string;
   readonly decimals: number;
-  /** Several in Postgres ({@link Rows.count}). */
+  /** Number of the row's slot, of which Postgres uses several ({@link Rows.count}). */
   readonly slot: number;
 }
 type Numbers = Readonly<Record<(typeof AMOUNTS)[number] | "payments", string>>;
@@ -40,7 +40,7 @@ const DAYS: Table<DayRow, keyof DayKey> = {
 export function counted(row: NewMovementRow): Effect {
   const { at, service_id, job_index, network, asset, symbol, decimals } = row;
   const isOut = row.amount.startsWith("-");
-  // Without a spread: V8 takes ten times as long to add the other fields to one.
+  // The object is built without a spread, because V8 takes ten times as long to add the other fields to a spread object.
   const by = {
     day: Math.floor(at / DAY_MS),
     service_id: service_id ?? "",

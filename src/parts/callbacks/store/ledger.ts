@@ -1,21 +1,21 @@
 /**
- * Requests that tell operators and buyers about an event. The write that makes an event adds its callbacks too: for each
- * endpoint that wants it, and for the URL that the buyer of the call gave. No method here adds one.
+ * Requests that notify operators and buyers of events. The write that makes an event also adds its callbacks: for each
+ * endpoint that subscribes to it, and for the URL that the buyer of the call gave. So no method here adds a callback.
  *
- * - `payment.settled`, `payment.unresolved`: the payment's state became so.
+ * - `payment.settled`, `payment.unresolved`: the payment reached this state.
  * - `dead_letter`: a call became a dead letter.
- * - `call.finished`: a call succeeded, as its client is told, or became a dead letter.
+ * - `call.finished`: a call succeeded from its client's point of view, or became a dead letter.
  *
- * Modules of other parts announce further events, and that a call ended in another way. Buyers get `call.finished`, and
- * what is announced to them.
+ * Modules of other parts announce further events, and other ends of calls. Buyers get `call.finished`, and events that are
+ * announced to them.
  */
 export interface CallbackLedger {
-  /** Replaces the endpoints of the operator. Callbacks that were added for others stay. */
+  /** Replaces the endpoints of the operator. Callbacks that were added for other endpoints stay. */
   useCallbackEndpoints(endpoints: readonly CallbackEndpoint[]): Promise<void>;
 
   /**
-   * Lists callbacks that are due, oldest first in each host: at most `perHost` of each of at most `hosts` hosts, which are
-   * in order and come after the host `after`.
+   * Lists due callbacks, oldest first within each host. Returns at most `perHost` callbacks for each of the first `hosts`
+   * hosts after the host `after`, in order.
    */
   listDueCallbacks(page: {
     readonly hosts: number;
@@ -24,15 +24,15 @@ export interface CallbackLedger {
   }): Promise<Callback[]>;
 
   /**
-   * Records what became of an attempt, and forgets some callbacks that ended long ago.
+   * Records the outcome of an attempt, and deletes some callbacks that ended long ago.
    * @param attempts attempts at the callback before this attempt
    * @returns the callback; undefined if it is not pending, or another process has recorded this attempt
    */
   endCallback(id: number, attempts: number, outcome: CallbackOutcome): Promise<Callback | undefined>;
 
   /**
-   * Makes a callback due now, and gives a dead one as much time again.
-   * @returns the callback as it is; undefined if there is none
+   * Makes a callback due now. A dead callback gets the full time again.
+   * @returns the callback; undefined if it does not exist
    */
   retryCallback(id: number): Promise<{ readonly retried: boolean; readonly callback: Callback } | undefined>;
 
@@ -45,13 +45,13 @@ export interface CallbackLedger {
   }): Promise<Callback[]>;
 }
 
-/** Header in which a buyer gives the URL, and the name of the note that the payment keeps it in. */
+/** Header in which a buyer gives the URL, and name of the note in which the payment keeps the URL. */
 export const CALLBACK_URL = "Callback-URL";
 
-/** `dead`: given up. */
+/** State of a callback. `dead`: given up. */
 export type CallbackState = "pending" | "sent" | "dead";
 
-/** Callbacks of the store. Those that ended are forgotten after a week. */
+/** Callbacks of the store. Callbacks that ended are deleted after a week. */
 export interface CallbackCounts {
   readonly states: Readonly<Record<CallbackState, number>>;
   /** Event of the callback that is pending longest, Unix milliseconds. */
@@ -81,14 +81,14 @@ export interface Callback {
   readonly url: string;
   /** Name or address, with the port unless it is the scheme's own. */
   readonly host: string;
-  /** The buyer of the call gave the URL. */
+  /** True if the buyer of the call gave the URL. */
   readonly isBuyers: boolean;
   readonly state: CallbackState;
-  /** Requests whose outcomes are known. */
+  /** Number of requests whose outcomes are known. */
   readonly attempts: number;
-  /** Next request while it is pending, Unix milliseconds. */
+  /** Time of the next request while the callback is pending, Unix milliseconds. */
   readonly dueAt: number;
-  /** Why the last request failed. */
+  /** Reason why the last request failed. */
   readonly reason?: string;
   /** Unix milliseconds. */
   readonly endedAt?: number;

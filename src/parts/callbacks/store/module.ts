@@ -41,7 +41,7 @@ const REACTIONS: Reactions = {
     return [
       ...(state === "settled" ? event("payment.settled", { transaction: transactionOf(settlement) }) : []),
       ...(state === "unresolved" ? event("payment.unresolved", { reason }) : []),
-      // A call that is charged after it ran ends for its client once it ran and its charge is certain.
+      // For its client, a call that is charged after it ran ends once it has run and its charge is certain.
       ...(payment.ceiling !== null && isCertain(payment) && known.hasSucceeded(payment.call_id)
         ? called(callEnded(callOf(payment), statusOf(payment), at), known)
         : []),
@@ -49,7 +49,7 @@ const REACTIONS: Reactions = {
   },
 
   finished({ call, charge, status: httpStatus, at }, known) {
-    // Nothing is charged, so nothing is waited for.
+    // Nothing is charged, so the call has ended.
     if (hasFailed(httpStatus)) return called(callEnded(call, "failed", at, httpStatus), known);
     const payment = charge === null ? undefined : paymentOf(call, known);
     if (payment !== undefined && !isCertain(payment)) return [];
@@ -176,7 +176,7 @@ export const CALLBACKS: StoreModule<CallbackLedger> = {
   },
 };
 
-/** Jumps from one host to the next, however many callbacks each has. */
+/** The query jumps from host to host in the index, however many callbacks each host has. */
 function selectDue(
   { schema, ofEach }: ListDialect,
   { after, now, hosts, perHost }: Readonly<Record<"after" | "now" | "hosts" | "perHost", string>>,
@@ -196,7 +196,7 @@ function selectDue(
      ORDER BY callbacks.host, callbacks.due_at, callbacks.id`;
 }
 
-/** Makes a callback for each URL that wants an event. */
+/** Makes a callback for each URL that subscribes to an event. */
 function called({ event, at, data, boughtCall, forBuyer }: Announcement, known: Known): Effect[] {
   const buyersUrl = boughtCall === undefined ? undefined : known.notes(boughtCall)?.[CALLBACK_URL];
   const endpoints = known.rows.all(ENDPOINTS).filter(({ events }) => events.includes(` ${event} `));
@@ -232,7 +232,10 @@ function isCertain({ state }: SoldPayment): boolean {
   return state === "settled" || state === "failed" || state === "released";
 }
 
-/** Status that the buyer of a JobCall that is charged after it ran is told once its charge is decided. If the charge failed, the JobCall failed. */
+/**
+ * Status in the callback to the buyer of a JobCall that is charged after it ran, once its charge is decided. If the charge
+ * failed, the buyer's status is failed.
+ */
 function statusOf({ state }: SoldPayment): "failed" | "succeeded" {
   return state === "failed" ? "failed" : "succeeded";
 }

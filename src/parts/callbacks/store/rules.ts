@@ -1,7 +1,7 @@
 import { CALLBACK_TRIED_MS, type CallbackEndpoint, type CallbackOutcome } from "./ledger.ts";
 import type { CallbackRow, EndpointRow } from "./row.ts";
 
-/** @returns the callback after an attempt; undefined if it is not pending, or the attempt is recorded already */
+/** @returns the callback after an attempt; undefined if it is not pending, or if the attempt is already recorded */
 export function afterAttempt(
   row: CallbackRow | undefined,
   attempts: number,

@@ -14,7 +14,7 @@ const CALLBACK_STATES = {
   dead: { state: CallbackState.DEAD, name: "Given up", stage: "dead" },
 } as const;
 
-/** Requests that tell operators and buyers what happened. */
+/** Requests that notify operators and buyers of events. */
 function Callbacks({ filters }: { filters: Filters }) {
   const { state = "", before } = filters;
   const answer = useAnswer(["callbacks", JSON.stringify(filters)], 10 * SECOND_MS, (options) =>
@@ -78,7 +78,7 @@ function CallbackPanel({ callbacks }: { readonly callbacks: readonly Callback[] 
   );
 }
 
-/** Columns of a callback without its call, and why its retry failed. */
+/** Columns of a callback without its call, and the reason why its retry failed. */
 function useColumns() {
   const { run, problem } = useAction();
   const retry = (id: bigint) =>
@@ -118,7 +118,7 @@ function CallbackBadge({ state }: Callback) {
   return <Badge stage={stage}>{name}</Badge>;
 }
 
-/** Age at which a callback that was not sent needs a look, as in the alerts of Prometheus. */
+/** Age at which an unsent callback needs the operator's attention, as in the Prometheus alerts. */
 const PENDING_TOO_LONG_MS = HOUR_MS;
 
 /** Callbacks that were given up, or are pending for too long. */
