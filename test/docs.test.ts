@@ -105,6 +105,23 @@ test("docs/runbook.md says what to do about each alert", () => {
   expect([...rows].map(([, name]) => name).sort()).toEqual(named.sort());
 });
 
+/** Pages that are looked up and not read: those that the index has under "Reference". */
+function references(): Set<string> {
+  const [, section = ""] = readFileSync(join(ROOT, "docs/README.md"), "utf8").split(/^## Reference$/m);
+  const [table = ""] = section.split(/^## /m);
+  return new Set([...table.matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, name = ""]) => `docs/${name}`));
+}
+
+const GUIDES = PAGES.filter((page) => /^(?:docs\/.*|[A-Z]+)\.md$/.test(page) && !references().has(page));
+
+test.each(GUIDES)("%s has at most 1,500 words", (page) => {
+  expect(readFileSync(join(ROOT, page), "utf8").trim().split(/\s+/).length).toBeLessThanOrEqual(1_500);
+});
+
+test("README.md has fewer than 700 words", () => {
+  expect(readFileSync(join(ROOT, "README.md"), "utf8").trim().split(/\s+/).length).toBeLessThan(700);
+});
+
 test("docs/README.md has a line for each page", () => {
   const index = readFileSync(join(ROOT, "docs/README.md"), "utf8");
   const pages = PAGES.filter((page) => /^docs\/[^/]+\.md$/.test(page) && page !== "docs/README.md");
