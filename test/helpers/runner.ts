@@ -50,6 +50,8 @@ export async function startRunner(options: {
   /** Default: acks each call at once. "leave" does nothing with calls. */
   readonly handle?: JobHandler | "leave";
   readonly ackMode?: AckMode;
+  /** Gets each JobCall whose ack was answered "done". */
+  readonly onDone?: (call: JobCall) => void;
 }): Promise<Runner> {
   const { handle = () => undefined, ackMode = AckMode.EXPLICIT } = options;
   const client = makeRunnerClient(options);
@@ -71,7 +73,9 @@ export async function startRunner(options: {
         ...(charge === undefined ? {} : { charge: { amount } }),
       };
       const { statuses } = await client.ack({ acks: [ack] });
-      if (statuses[0] === LeaseStatus.DONE) done.push(Number(callId));
+      if (statuses[0] !== LeaseStatus.DONE) return;
+      done.push(Number(callId));
+      options.onDone?.(call);
     } catch (error) {
       const value = { reason: String(error) };
       const outcome =

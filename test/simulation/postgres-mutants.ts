@@ -38,6 +38,14 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
     ...{ from: "ORDER BY call_id FOR UPDATE`", to: "ORDER BY call_id`" },
   },
   {
+    name: "rows of modules are read without their locks",
+    parts: ["order and limits"],
+    seed: 1,
+    file: ROWS,
+    from: `ORDER BY \${keyColumns} FOR UPDATE OF held\``,
+    to: `ORDER BY \${keyColumns}\``,
+  },
+  {
     name: "a row of a module that was added elsewhere is added again",
     seed: 9,
     ...{ file: ROWS, from: "if (inserted.length !== news.length)", to: "if (inserted.length < 0)" },

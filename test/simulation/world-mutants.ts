@@ -2,6 +2,7 @@ import { API_MUTANTS } from "./api-mutants.ts";
 import type { WorldMutant } from "./bundle-gateway.ts";
 import { CHANNEL_MUTANTS } from "./channel-mutants.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
+import { ORDER_MUTANTS } from "./order-mutants.ts";
 import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { PROTOCOL_MUTANTS } from "./protocol-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
@@ -322,6 +323,7 @@ export const PART_MUTANTS: readonly WorldMutant[] = [
   ...PRICE_MUTANTS,
   ...SOLANA_MUTANTS,
   ...CHANNEL_MUTANTS,
+  ...ORDER_MUTANTS,
 ];
 
 export const WORLD_MUTANTS: readonly WorldMutant[] = [...CORE_MUTANTS, ...PART_MUTANTS];

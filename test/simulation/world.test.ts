@@ -40,6 +40,14 @@ it("A simulated world with payment channels keeps the laws of money", { timeout 
   expect(run.trace.some((line) => line.includes("a claim of") && line.endsWith("is made"))).toBe(true);
 });
 
+it("A simulated world with order and limits keeps the laws of order", { timeout }, async () => {
+  const ordered = await openSeeds(undefined, { parts: ["order and limits"] });
+  const run = await ordered.run(14);
+  ordered.close();
+  expect(run.broken && describeRun(run)).toBeUndefined();
+  expect(run.trace.some((line) => line.endsWith("which held its key"))).toBe(true);
+});
+
 it("A run that breaks a law is told without what the law does not need", { timeout }, async () => {
   const careless = await openSeeds({
     file: "x402/settlement/outcome-recorder.ts",

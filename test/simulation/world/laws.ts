@@ -73,7 +73,7 @@ export class Laws {
   /** Charges that runners asked for, by client. */
   readonly #asked = new Map<string, Set<bigint>>();
   readonly leases: LeaseLaws;
-  readonly #listeners: ((committed: Committed) => void)[] = [];
+  readonly #listeners: ((committed: Committed, now: number) => void)[] = [];
   readonly #onSettle: ((payment: SignedPayment) => void)[] = [];
   /** A facilitator is asked to settle a payment that is charged as used. */
   onCharge: () => void = () => undefined;
@@ -205,8 +205,8 @@ export class Laws {
     this.#asked.set(client, (this.#asked.get(client) ?? new Set()).add(units));
   }
 
-  /** Watches what stores commit. */
-  onCommit(listener: (committed: Committed) => void): void {
+  /** Watches what stores commit. The listener also gets the time of the operation, in Unix milliseconds. */
+  onCommit(listener: (committed: Committed, now: number) => void): void {
     this.#listeners.push(listener);
   }
 
@@ -215,7 +215,7 @@ export class Laws {
     if (outcome === undefined || !("result" in outcome)) return;
     const committed = committedBy({ name, input }, outcome.result);
     this.leases.committed(committed, now);
-    for (const listener of this.#listeners) listener(committed);
+    for (const listener of this.#listeners) listener(committed, now);
     if (committed.operation === "claim")
       for (const { encoded } of committed.outcome.calls) this.#running.add(clientOf(encoded));
     else if (committed.operation === "endAuthorization") this.#authorizationEnded(committed, now);

@@ -16,6 +16,7 @@ import { RestrictedJobs } from "../../../src/parts/callers/restricted-jobs.ts";
 import { Channels } from "../../../src/parts/channels/channels.ts";
 import { CHANNELS } from "../../../src/parts/channels/method.ts";
 import { SeveralFacilitators } from "../../../src/parts/failover/several-facilitators.ts";
+import { limitsOf } from "../../../src/parts/flow/config.ts";
 import { LocalFacilitator } from "../../../src/parts/local-facilitator/local-facilitator.ts";
 import { Mcp } from "../../../src/parts/mcp/mcp.ts";
 import { UPTO } from "../../../src/parts/metered/scheme.ts";
@@ -252,6 +253,8 @@ export class Replica {
     });
     const parts = { store, gateway, keys, events, logger };
     const dispatcher = await startDelivery(this.#simulation, this.#shop, parts);
+    const limits = limitsOf({ x402: config, ...(webhooks && { webhooks }) });
+    if (limits.length > 0) dispatcher.limit(limits);
     apis = new Apis({
       ...{ dispatcher, config: { runner: RUNNER_CONFIG }, logger, telemetry: NO_TELEMETRY },
     } as Host);

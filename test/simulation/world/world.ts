@@ -21,6 +21,7 @@ import { MORE_PROTOCOLS } from "./more-protocols.ts";
 import { useDisk } from "./native-sqlite.ts";
 import { Network, useNetwork } from "./network.ts";
 import { Operator } from "./operator.ts";
+import { OrderedWebhooks } from "./ordered-webhooks.ts";
 import { PaidAfter } from "./paid-after.ts";
 import type { Customer, Part, Shop } from "./part.ts";
 import { PaymentChannels } from "./payment-channels.ts";
@@ -338,6 +339,8 @@ const PARTS = {
   "an API that is sold": [0.25, (simulation) => new SoldApi(simulation)],
   "payments on Solana": [0.2, (simulation) => new SolanaPayments(simulation)],
   "prices by what is asked": [0.35, (simulation) => new PricedRequests(simulation)],
+  // In chosen worlds alone, so that the seeds of others stay as they are.
+  "order and limits": [0, (simulation) => new OrderedWebhooks(simulation)],
   "payment channels": [0.1, (simulation, chain) => new PaymentChannels(simulation, chain)],
 } satisfies Readonly<Record<string, readonly [rate: number, (simulation: Simulation, chain: Chain) => Part]>>;
 export type PartName = keyof typeof PARTS;

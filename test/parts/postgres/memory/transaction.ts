@@ -144,7 +144,9 @@ export class Transaction implements Holder {
     this.isOver = true;
     for (const cell of this.#held) {
       Object.assign(cell, { holder: undefined, isWritten: false, pending: undefined });
-      if (cell.committed === undefined) cell.table.cells.delete(cell.key);
+      // A row that was deleted while this waited for its lock may have been added anew in another cell.
+      const isInTable = cell.table.cells.get(cell.key) === cell;
+      if (cell.committed === undefined && isInTable) cell.table.cells.delete(cell.key);
     }
     this.#held.clear();
     for (const wake of this.#waiting.splice(0)) wake();
