@@ -185,7 +185,7 @@ export function Table<Item>(options: {
 export function Hint({ children, command }: { children: ComponentChildren; command?: string | undefined }) {
   return (
     <>
-      <p>{children}</p>
+      <p class="muted">{children}</p>
       {command !== undefined && (
         <p class="command">
           <code>{command}</code>

@@ -85,7 +85,7 @@ export function JobLink(job: JobKey) {
 
 export function CallLink({ callId }: { callId: bigint }) {
   return (
-    <a class="mono" href={href(`calls/${callId}`)}>
+    <a class="mono nowrap" href={href(`calls/${callId}`)}>
       #{String(callId)}
     </a>
   );
@@ -93,6 +93,8 @@ export function CallLink({ callId }: { callId: bigint }) {
 
 /** Shortened address or hash, and all of it as title. */
 export function Hex({ children: hex }: { children: string }) {
+  // A cell without a value is left out on a phone.
+  if (hex === "") return null;
   return (
     <span class="mono nowrap" title={hex}>
       {hex.length > 14 ? `${hex.slice(0, 8)}…${hex.slice(-4)}` : hex}

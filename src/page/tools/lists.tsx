@@ -1,7 +1,7 @@
 import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
-import { minuteText } from "../shared/format.js";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { countText, minuteText } from "../shared/format.js";
 import { errorText, useEndpoints } from "./client.ts";
 import { type Column, Hint, Table } from "./controls.tsx";
 import { DAY_MS, HOUR_MS, jobFilters, jobText, readJob } from "./format.tsx";
@@ -110,7 +110,7 @@ export function StateLinks(options: {
           href={href(path, { ...filters, state: value, before: undefined })}
           aria-current={(filters.state ?? "") === value ? "true" : undefined}
         >
-          {name} {count !== undefined && count > 0n && <span class="count">{String(count)}</span>}
+          {name} {count !== undefined && count > 0n && <span class="count">{countText(count)}</span>}
         </a>
       ))}
     </nav>
@@ -171,7 +171,8 @@ export function FilterBar(options: {
       job,
     });
   };
-  return (
+  const isFiltered = [job, since, until, payer, text].some(Boolean);
+  const form = (
     <form
       class="filters"
       onChange={(event) => apply(event.currentTarget)}
@@ -198,9 +199,28 @@ export function FilterBar(options: {
           <TextInput name="text" value={text} placeholder="header, id …" />
         </label>
       )}
-      {[job, since, until, payer, text].some(Boolean) && <a href={href(path, { state })}>Clear filters</a>}
+      {isFiltered && <a href={href(path, { state })}>Clear filters</a>}
     </form>
   );
+  return (
+    <details class="filter-box" open={useHasRoom() || isFiltered}>
+      <summary>Filters</summary>
+      {form}
+    </details>
+  );
+}
+
+const NARROW = matchMedia("(max-width: 820px)");
+
+/** Checks whether the window is wide, as the style sheet does. */
+function useHasRoom(): boolean {
+  const [isNarrow, set] = useState(NARROW.matches);
+  useEffect(() => {
+    const change = () => set(NARROW.matches);
+    NARROW.addEventListener("change", change);
+    return () => NARROW.removeEventListener("change", change);
+  }, []);
+  return !isNarrow;
 }
 
 function TextInput({ value, ...props }: { name: string; value: string; placeholder: string }) {

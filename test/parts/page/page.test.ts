@@ -23,6 +23,12 @@ const pathOf = (name: string) => (name.endsWith(".html") ? "/" : `/page/${name}`
 const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));
 
 describe("serving", () => {
+  test("All files that the page loads have less than 400 KB, uncompressed", () => {
+    const files = [...filesOf("operator", BUILT), ...filesOf("shared", BUILT)];
+    const bytes = files.map((name) => readFileSync(new URL(name, BUILT)).length);
+    expect(bytes.reduce((sum, length) => sum + length, 0)).toBeLessThan(400_000);
+  });
+
   test.each([...filesOf("operator", BUILT), ...filesOf("shared", BUILT)])(
     "%s is served without a token, as it was built, and with every guard",
     async (name) => {

@@ -47,7 +47,11 @@ function Channels({ filters }: { filters: Filters }) {
         }
         columns={[
           ...COLUMNS,
-          { label: "Actions", class: "actions", cell: (channel) => <Buttons {...{ channel, decide }} /> },
+          {
+            label: "Actions",
+            class: "actions stacked",
+            cell: (channel) => <Buttons {...{ channel, decide }} />,
+          },
         ]}
       />
       {dialog}
@@ -56,8 +60,27 @@ function Channels({ filters }: { filters: Filters }) {
 }
 
 const COLUMNS: readonly Column<Channel>[] = [
-  { label: "Channel", cell: ({ id }) => <Hex>{id}</Hex> },
-  { label: "State", cell: (channel) => <ChannelBadge {...channel} /> },
+  {
+    label: "Channel",
+    cell: ({ id, network }) => (
+      <>
+        <Hex>{id}</Hex>
+        <span class="muted block">
+          <NetworkName network={network} />
+        </span>
+      </>
+    ),
+  },
+  {
+    label: "State",
+    class: "wide",
+    cell: (channel) => (
+      <>
+        <ChannelBadge {...channel} />
+        <span class="muted block">{reasonOf(channel)}</span>
+      </>
+    ),
+  },
   {
     label: "Payer",
     cell: ({ payer, network }) => (
@@ -72,16 +95,22 @@ const COLUMNS: readonly Column<Channel>[] = [
   {
     label: "To claim",
     class: "number",
-    cell: ({ unclaimed, unclaimedText }) => orDash(unclaimed, unclaimedText),
+    cell: ({ unclaimed, unclaimedText, dueSince, lost, lostText }) => (
+      <>
+        {orDash(unclaimed, unclaimedText)}
+        {dueSince && (
+          <span class="muted block">
+            for <Ago time={dueSince} suffix="" />
+          </span>
+        )}
+        {lost !== "0" && (
+          <span class="block" data-tone="bad">
+            {grouped(lostText)} lost
+          </span>
+        )}
+      </>
+    ),
   },
-  { label: "Lost", class: "number", cell: ({ lost, lostText }) => orDash(lost, lostText) },
-  {
-    label: "Waiting",
-    class: "nowrap",
-    cell: ({ dueSince }) => (dueSince ? <Ago time={dueSince} suffix="" /> : "–"),
-  },
-  { label: "Network", cell: (channel) => <NetworkName {...channel} /> },
-  { label: "Reason", class: "wide", cell: reasonOf },
 ];
 
 function orDash(units: string, text: string): string {

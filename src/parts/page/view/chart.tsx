@@ -109,7 +109,8 @@ function plotOptions(element: HTMLElement, series: readonly Series[], isBars: bo
     axes: [
       {
         ...axis,
-        size: 24,
+        gap: 8,
+        size: 28,
         space: 66,
         grid: { show: false },
         incrs: (_: uPlot, __: number, from: number, to: number) =>

@@ -57,7 +57,7 @@ export function Jobs({ filters }: { filters: Filters }) {
           {
             label: "Paid",
             class: "number half",
-            cell: ({ amountText }) => <span class="amount">{grouped(amountText)}</span>,
+            cell: ({ amountText }) => amountText && <span class="amount">{grouped(amountText)}</span>,
           },
           {
             label: "Payer",
@@ -68,8 +68,8 @@ export function Jobs({ filters }: { filters: Filters }) {
               </OnChain>
             ),
           },
-          { label: "Runner", class: "nowrap half", cell: ({ subscriber }) => subscriber },
-          { label: "Attempts", class: "number half", cell: ({ attempts }) => attempts },
+          { label: "Runner", class: "nowrap half spare", cell: ({ subscriber }) => subscriber },
+          { label: "Attempts", class: "number half spare", cell: ({ attempts }) => attempts },
           { label: "Accepted", class: "nowrap half", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },
           { label: "Reason", class: "wide", cell: ({ reason }) => reason },
         ]}

@@ -42,6 +42,9 @@ export function Overview({ flow, filters }: { flow: Flow; filters: Filters }) {
   );
 }
 
+/** Most endpoints that are named whose jobs no runner takes. */
+const MOST_UNTAKEN = 5;
+
 /** Links to what the operator should decide or repair. */
 function Attention() {
   const look = usePaymentsToLookAt().data;
@@ -60,12 +63,17 @@ function Attention() {
   if (isQuiet) return null;
   return (
     <p class="notice warn">
-      {untaken.map((job) => (
+      {untaken.slice(0, MOST_UNTAKEN).map((job) => (
         <a key={jobText(job)} href={href("jobs", { ...jobFilters(job), state: "ready" })}>
           {plural(Number(job.calls), "job")} of {nameOf(job)} {job.calls === 1n ? "waits" : "wait"}, and no
           runner that is connected here takes {job.calls === 1n ? "it" : "them"}
         </a>
       ))}{" "}
+      {untaken.length > MOST_UNTAKEN && (
+        <a href={href("jobs", { state: "ready" })}>
+          Jobs of {plural(untaken.length - MOST_UNTAKEN, "other endpoint")} wait as well
+        </a>
+      )}{" "}
       {count > 0 && (
         <a href={href("payments", { state: "look" })}>
           {look?.nextPageToken

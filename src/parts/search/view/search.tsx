@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { CallState, SearchKind, type SearchResult } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { plural } from "../../../page/shared/format.js";
 import { client, errorText, useAnswer } from "../../../page/tools/client.ts";
 import { type Column, Hint, Table } from "../../../page/tools/controls.tsx";
 import { Ago, Badge, JobLink, jobFilters, MINUTE_MS } from "../../../page/tools/format.tsx";
@@ -103,7 +104,7 @@ function Group(options: {
   return (
     <section class="panel" aria-labelledby={id}>
       <h2 id={id}>{heading}</h2>
-      <Table caption={heading} items={items} keyOf={keyOf} columns={COLUMNS} empty={undefined} />
+      <Table caption={heading} items={items} keyOf={keyOf} columns={columnsOf(items)} empty={undefined} />
       {hasMore && <p class="muted">There are more: search for a longer text.</p>}
     </section>
   );
@@ -125,16 +126,20 @@ const COLUMNS: readonly Column<SearchResult>[] = [
   {
     label: "Call",
     class: "nowrap",
-    cell: ({ kind, callId }) => (kind === SearchKind.CALL || callId === undefined ? "" : `#${callId}`),
+    cell: ({ callId }) => (callId === undefined ? "" : `#${callId}`),
   },
   { label: "Job", cell: (result) => result.origin !== "" && <JobLink {...result} /> },
   { label: "State", cell: (result) => <State {...result} /> },
   { label: "When", class: "nowrap", cell: ({ at }) => at && <Ago time={at} /> },
 ];
 
+/** Leaves out the calls where they are what was found. */
+const columnsOf = ([first]: readonly SearchResult[]) =>
+  first?.kind === SearchKind.CALL ? COLUMNS.filter(({ label }) => label !== "Call") : COLUMNS;
+
 function State({ callId, state, code, count }: SearchResult) {
   if (code !== "") return <>{code}</>;
-  if (count > 0n) return <>{`${count} ${count === 1n ? "dead letter" : "dead letters"}`}</>;
+  if (count > 0n) return <>{plural(Number(count), "dead letter")}</>;
   if (callId === undefined) return null;
   const [name, stage] = STATES[state] ?? ["?", "unsure"];
   return <Badge stage={stage}>{name}</Badge>;
