@@ -1084,7 +1084,7 @@ type AckRequest_Ack struct {
 	// failed, with this status. It is not delivered again, and is no dead letter.
 	Status *uint32 `protobuf:"varint,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
-	// the origin and the payment are dropped; docs/writing-a-runner.md lists them.
+	// the origin and the payment are dropped; docs/waiting-for-results.md lists them.
 	Headers       []*Header `protobuf:"bytes,6,rep,name=headers,proto3" json:"headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -120,7 +120,7 @@ pub mod ack_request {
         #[prost(uint32, optional, tag = "5")]
         pub status: ::core::option::Option<u32>,
         /// HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
-        /// the origin and the payment are dropped; docs/writing-a-runner.md lists them.
+        /// the origin and the payment are dropped; docs/waiting-for-results.md lists them.
         #[prost(message, repeated, tag = "6")]
         pub headers: ::prost::alloc::vec::Vec<super::Header>,
     }

@@ -300,7 +300,7 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
 
   /**
    * HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
-   * the origin and the payment are dropped; docs/writing-a-runner.md lists them.
+   * the origin and the payment are dropped; docs/waiting-for-results.md lists them.
    *
    * @generated from field: repeated jobgate.v1.Header headers = 6;
    */
