@@ -88,6 +88,18 @@ async function commandTables(): Promise<string> {
   ].join("\n\n");
 }
 
+/** Returns the options of each command, and of each command's group, by its words. */
+export async function commandOptions(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const options = new Map<string, Set<string>>();
+  for (const { name, command } of leavesOf(await makeProgram())) {
+    const names = command.options.flatMap(({ short, long }) => [short ?? "", long ?? ""]);
+    options.set(name, new Set([...names, "--help"]));
+    const [group = name] = name.split(" ");
+    if (group !== name) options.set(group, new Set(["--help"]));
+  }
+  return options;
+}
+
 /** Returns docs/operator-api.md as it should be. */
 export async function operatorPage(): Promise<string> {
   const made = { methods: methodTable(), commands: await commandTables() };

@@ -1,9 +1,10 @@
+import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ROOT } from "../helpers/bundle.ts";
 import { logEvents } from "./log-events.ts";
-import { operatorPage } from "./operator-reference.ts";
+import { commandOptions, operatorPage } from "./operator-reference.ts";
 
 const page = (name: string) => readFile(join(ROOT, "docs", name), "utf8");
 
@@ -19,4 +20,41 @@ test("docs/log-events.md lists exactly what jobgate logs, with the levels", asyn
   expect(missing).toEqual([]);
   expect(documented.filter((event) => !places.has(event))).toEqual([]);
   expect(documented).toHaveLength(places.size);
+});
+
+/** Returns the commands of jobgate in the code of a page: in its blocks, and within sentences. */
+function commandsIn(text: string): string[] {
+  const blocks = [...text.matchAll(/^```\w*\n([\s\S]*?)^```$|^ {4}(\S.*)$/gm)].map(
+    ([, block, line]) => block ?? line ?? "",
+  );
+  const spans = [...text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/`([^`\n]+)`/g)].map(
+    ([, span = ""]) => span,
+  );
+  const commands = /(?:^|[|&$(] ?|npx |--no-install |=\S+ )jobgate ((?:[a-z][a-z-]*)(?: [^|)\n]*)?)/gm;
+  return [...blocks, ...spans]
+    .flatMap((code) => [...code.matchAll(commands)])
+    .map(([, command = ""]) => command.split(/ {2,}#| #/)[0]?.trim() ?? "");
+}
+
+test("Every command of jobgate in the pages exists, and has the options that the pages give it", async () => {
+  const options = await commandOptions();
+  const pages = execFileSync("git", ["ls-files", "README.md", "docs/*.md", "examples/*.md", "clients/*.md"], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  const found: string[] = [];
+  const wrong: string[] = [];
+  for (const path of pages.trim().split("\n")) {
+    for (const command of commandsIn(await readFile(join(ROOT, path), "utf8"))) {
+      const [first = "", second = ""] = command.split(" ");
+      const known = options.get(`${first} ${second}`) ?? options.get(first);
+      const [own = ""] = command.split(" -- ");
+      const flags = own.match(/(?<= )--?[a-z][a-z-]*/g) ?? [];
+      found.push(command);
+      if (known === undefined || flags.some((flag) => !known.has(flag)))
+        wrong.push(`${path}: jobgate ${command}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+  expect(found.length).toBeGreaterThan(100);
 });
