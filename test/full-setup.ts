@@ -36,7 +36,7 @@ function install(folder: string, what: string, name: string): void {
 }
 
 /** Installs a package as root on Debian; elsewhere it names the missing one. */
-function installOnDebian(name: string, isThere: boolean): void {
+export function installOnDebian(name: string, isThere: boolean): void {
   if (isThere) return;
   if (!existsSync("/etc/debian_version") || process.getuid?.() !== 0)
     throw new Error(`The full tests need ${name}, and there is none: install the package ${name}.`);

@@ -7,6 +7,13 @@ import { AMOUNT, type PaidParts } from "./paid-parts.ts";
 import { type Replica, startReplica } from "./replicas.ts";
 
 const SENDERS = 8;
+/** Clients of a site that loses its primary. */
+const SENDERS_TO_ENDURE = 16;
+const PAYERS_TO_ENDURE = 8;
+/** Limit of the time until `/readyz` answers 503. */
+const NOTICED_MS = 6_000;
+/** Limit of the time from which another server takes writes until a webhook is accepted. */
+const RESUMED_MS = 5_000;
 const AUTHORIZATION_SECS = 15;
 /** Pauses of clients that send again. */
 const AFTER_REFUSAL_MS = 50;
@@ -125,4 +132,63 @@ export async function payAgain(site: Site, body: string, first: () => Promise<An
     await sleep(BEFORE_RESEND_MS);
   }
   throw new Error("the payment was not decided", { cause: last });
+}
+
+/** Starts payers; each pays again and again, until the returned function stops them and gives what was paid. */
+function startPayers(site: Site, round: string): () => Promise<Answer[]> {
+  let isOver = false;
+  const paid: Answer[] = [];
+  const payer = async (name: number) => {
+    for (let number = 1; !isOver; number++) {
+      const body = `payment ${round} ${name} ${number}`;
+      paid.push(await payAgain(site, body, await site.sign(body)));
+    }
+  };
+  const paying = Promise.all(Array.from({ length: PAYERS_TO_ENDURE }, (_, name) => payer(name)));
+  return async () => {
+    isOver = true;
+    await paying;
+    return paid;
+  };
+}
+
+/** Lets a site lose its primary under load and get another one, and checks what was promised. */
+export async function withoutItsPrimary({
+  parts,
+  url,
+  round,
+  isNoticed = true,
+  takeAway,
+  replacePrimary,
+}: {
+  readonly parts: PaidParts;
+  /** Lists both servers. */
+  readonly url: string;
+  readonly round: string;
+  /** Whether `/readyz` answers 503 meanwhile. A planned exchange may be too short for that. Default true. */
+  readonly isNoticed?: boolean;
+  takeAway(): Promise<void> | void;
+  /** Resolves once another server takes writes. */
+  replacePrimary(): Promise<void>;
+}): Promise<void> {
+  const site = await startSite(parts, url, SENDERS_TO_ENDURE);
+  const balance = () => parts.usdc.balanceOf(accounts.payTo.address);
+  const before = await balance();
+  const endPaying = startPayers(site, round);
+  const endLoad = site.startLoad();
+  await site.accepted(100);
+  await takeAway();
+  if (isNoticed) expect(await site.becomes(503, 60_000)).toBeLessThan(NOTICED_MS);
+  await replacePrimary();
+  const replacedAt = performance.now();
+  const resumed = () => site.answers.some(({ status, sentAt }) => status === 202 && sentAt > replacedAt);
+  await expect.poll(resumed, { interval: 20 }).toBe(true);
+  const resumedMs = Math.round(performance.now() - replacedAt);
+  console.info(`${round}: writes resumed ${resumedMs} ms after another server took them`);
+  expect(resumedMs).toBeLessThan(RESUMED_MS);
+  await site.becomes(200, RESUMED_MS);
+  await site.accepted(100);
+  const paid = await endPaying();
+  await endLoad();
+  await expectAllOnce(site, paid, (await balance()) - before);
 }

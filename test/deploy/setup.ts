@@ -1,0 +1,9 @@
+import { existsSync } from "node:fs";
+import { installOnDebian } from "../full-setup.ts";
+
+const PACKAGES = ["etcd-server", "patroni", "postgresql-15"];
+
+/** Installs the packages of Debian that the deployments run on. */
+export default function setup(): void {
+  for (const name of PACKAGES) installOnDebian(name, existsSync(`/var/lib/dpkg/info/${name}.list`));
+}
