@@ -1,4 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { once } from "node:events";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
 import {
   answerWith,
   deadLetter,
@@ -51,6 +54,33 @@ describe("the token", () => {
     await page.reload();
     await input.waitFor();
   });
+});
+
+test("Behind a proxy that serves it under a path, the page shows what happens", async () => {
+  const { operatorUrl } = scene.gateway.jobgate;
+  const proxy = createServer((asked, answer) => {
+    const path = /^\/ops(\/.*)$/.exec(asked.url ?? "")?.[1];
+    if (path === undefined) answer.writeHead(404).end();
+    else {
+      const { method, headers } = asked;
+      const further = request(operatorUrl + path, { method, headers }, (given) => {
+        answer.writeHead(given.statusCode ?? 502, given.headers);
+        given.pipe(answer);
+      });
+      further.on("error", () => answer.destroy());
+      asked.pipe(further);
+    }
+  }).listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  onTestFinished(() => {
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  const { port } = proxy.address() as AddressInfo;
+  const { page } = await openWatched(`http://127.0.0.1:${port}/ops/`);
+  await logIn(page, OPERATOR_TOKEN);
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.getByRole("heading", { name: "What flows now" }).waitFor();
 });
 
 describe.each([

@@ -24,11 +24,11 @@ export const session = {
   },
 };
 
-/** Client of the listener that this page came from. */
+/** Client of the listener that this page came from, also where a proxy serves it under a path prefix. */
 export const client = createClient(
   OperatorService,
   createConnectTransport({
-    baseUrl: location.origin,
+    baseUrl: new URL(".", location.href).href,
     defaultTimeoutMs: CALL_TIMEOUT_MS,
     fetch: async (address, options) => {
       try {

@@ -44,7 +44,7 @@ function Login({ problem, onToken }: { problem: string; onToken: (token: string)
     <main class="out">
       <form class="panel fields" autoComplete="off" onSubmit={submit}>
         <h1>
-          <img src="/page/shared/icon.svg" alt="" width="24" height="24" /> Log in
+          <img src="page/shared/icon.svg" alt="" width="24" height="24" /> Log in
         </h1>
         <p>
           This jobgate asks for the operator's token: <code>operator.token</code> in its configuration.

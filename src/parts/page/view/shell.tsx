@@ -88,7 +88,7 @@ export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
       </button>
       <header class="side">
         <p class="brand">
-          <img src="/page/shared/icon.svg" alt="" width="24" height="24" /> jobgate{" "}
+          <img src="page/shared/icon.svg" alt="" width="24" height="24" /> jobgate{" "}
           <span class="muted">{info.version}</span>
         </p>
         {PART_VIEWS.map(({ path, Anywhere }) => Anywhere && <Anywhere key={path} />)}
