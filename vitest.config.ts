@@ -4,8 +4,8 @@ import { LongestFirst } from "./test/longest-first.ts";
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
-    // What needs more than Node, or minutes, is in the full tests.
-    exclude: [...configDefaults.exclude, "**/*.full.test.ts"],
+    // What needs more than Node, or minutes, is in the full tests and in those of deployments.
+    exclude: [...configDefaults.exclude, "**/*.{deploy,full}.test.ts"],
     pool: "forks",
     // Many tests wait for timers and other processes, so that fewer workers leave two cores idle.
     maxWorkers: 5,
