@@ -6,9 +6,11 @@ import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
 import { percentile } from "./load.ts";
 
-const CALLS = 40_000;
+const CALLS = 20_000;
 const KEYS = 10_000;
 const PAIRS = 5;
+/** Keys of JobCalls that are over. */
+const IDLE_KEYS = 100_000;
 /** Accepts under way at once, and JobCalls of a claim. */
 const AT_ONCE = 256;
 const BODY = Buffer.alloc(256, "x");
@@ -27,18 +29,23 @@ const key = (number: number): CallOrder => ({
   holdsOnDead: false,
 });
 
+const keyOfMany: OrderOf = (number) => key(number % KEYS);
+const noKey: OrderOf = () => undefined;
+
 /** Orders by name. In pairs with the first, one after the other, because the machine's speed drifts. */
-const ORDERS: Readonly<Record<string, OrderOf>> = {
-  "no key": () => undefined,
-  [`${KEYS} keys, ${CALLS / KEYS} calls each`]: (number) => key(number % KEYS),
-  "a key for each call": key,
+const ORDERS: Readonly<Record<string, readonly [OrderOf, earlier?: OrderOf]>> = {
+  "no key": [noKey],
+  [`${KEYS} keys, ${CALLS / KEYS} calls each`]: [keyOfMany],
+  "a key for each call": [key],
+  [`no key, after ${IDLE_KEYS} finished calls without keys`]: [noKey, noKey],
+  [`no key, after ${IDLE_KEYS} finished calls with a key each`]: [noKey, (number) => key(-number)],
 };
 
 /** Measures the store's CPU for accepting, and for claiming and acking, JobCalls with keys and without. */
 export async function benchOrder(): Promise<void> {
   const costs = new Map(Object.keys(ORDERS).map((name) => [name, [] as Cost[]]));
   for (let pair = 0; pair < PAIRS; pair += 1)
-    for (const [name, orderOf] of Object.entries(ORDERS)) costs.get(name)?.push(await inStore(orderOf));
+    for (const [name, order] of Object.entries(ORDERS)) costs.get(name)?.push(await inStore(...order));
   const [plain] = [...costs.values()].map(medians);
   console.log(`\n${CALLS} JobCalls through an SQLite store, µs of CPU for each, and the ratio to "no key"`);
   console.table(
@@ -60,7 +67,8 @@ function medians(all: readonly Cost[]): Cost {
   return { accept: median(({ accept }) => accept), claimAndAck: median((cost) => cost.claimAndAck) };
 }
 
-async function inStore(orderOf: OrderOf): Promise<Cost> {
+/** @param earlier order of JobCalls that are finished before */
+async function inStore(orderOf: OrderOf, earlier?: OrderOf): Promise<Cost> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-bench-"));
   const store = await openSqliteStore({
     path: join(folder, "bench.db"),
@@ -68,7 +76,8 @@ async function inStore(orderOf: OrderOf): Promise<Cost> {
     encodeJobCall: ({ body }) => body,
   });
   try {
-    return await measureOrder(store, orderOf);
+    if (earlier !== undefined) await measureOrder(store, earlier, IDLE_KEYS);
+    return await measureOrder(store, orderOf, CALLS);
   } finally {
     await store.close();
     await rm(folder, { recursive: true });
@@ -76,13 +85,14 @@ async function inStore(orderOf: OrderOf): Promise<Cost> {
 }
 
 /** Accepts JobCalls, then claims and acks all of them. */
-export async function measureOrder(
+async function measureOrder(
   store: Pick<Store, "accept" | "claim" | "ack">,
   orderOf: OrderOf,
+  count: number,
 ): Promise<Cost> {
   let next = 0;
   const accept = async () => {
-    for (let number = next++; number < CALLS; number = next++) {
+    for (let number = next++; number < count; number = next++) {
       const order = orderOf(number);
       await store.accept({
         ...{ origin: "webhook", serviceId: 1n, jobId: 1n, body: BODY, metadata: {}, order },
@@ -92,14 +102,14 @@ export async function measureOrder(
   const accepting = await cpuMicros(() => Promise.all(Array.from({ length: AT_ONCE }, accept)));
   const terms = { limit: AT_ONCE, jobIds: [], leaseMs: 600_000, maxAttempts: 5, subscriber: "bench" };
   const ending = await cpuMicros(async () => {
-    for (let left = CALLS; left > 0; ) {
+    for (let left = count; left > 0; ) {
       const { calls } = await store.claim(terms);
       if (calls.length === 0) throw new Error(`${left} JobCalls are out of reach`);
       left -= calls.length;
       await Promise.all(calls.map((call) => store.ack(call)));
     }
   });
-  return { accept: accepting / CALLS, claimAndAck: ending / CALLS };
+  return { accept: accepting / count, claimAndAck: ending / count };
 }
 
 /** Returns the CPU time of this process and its threads. */

@@ -142,3 +142,13 @@ test("When the writing worker dies, waiting and later operations are refused, an
   expect((await claimCalls(again))[0]?.callId).toBe(callId);
   await again.close();
 });
+
+test("Half a character in JSON becomes the replacement character, and escaped text stays as it is", () => {
+  const database = openDriver(":memory:");
+  const select = database.prepare<{ text: string }>("SELECT value AS text FROM json_each(?)");
+  const kept = (text: string) => select.get([JSON.stringify([text])])?.text;
+  expect(kept("a\ud83d")).toBe("a\ufffd");
+  expect(kept("\ude00\ud83d\\")).toBe("\ufffd\ufffd\\");
+  for (const text of ["a\ud83d\ude00", "\\ud83d", "\\\\ud83d"]) expect(kept(text)).toBe(text);
+  database.close();
+});
