@@ -60,6 +60,16 @@ describe("appearance", () => {
       await answerWith(page, "ListPaymentAlerts", {
         alerts: [{ id: "1", call_id: "1", kind: "PAYMENT_ALERT_KIND_NOT_PAID", amount_text: LONG }],
       });
+      await answerWith(page, "ListHeldKeys", {
+        keys: [
+          { endpoint: "/hooks/alerts", key: "x".repeat(100), call_id: "1", waiting: "1234" },
+          {
+            endpoint: "/hooks/alerts",
+            key: "bob",
+            pause: { by: "ada", note: "no ink", refuses_accepts: true },
+          },
+        ],
+      });
       await page.route("**/GetCall", (route) =>
         route.request().postDataJSON().callId === "999999"
           ? route.fulfill({ json: { call: { call_id: "999999" }, callbacks } })
@@ -81,6 +91,7 @@ describe("appearance", () => {
           `search?text=${callId}`,
           "endpoints",
           "pausing",
+          "held-keys",
           "settings",
         ],
       ];

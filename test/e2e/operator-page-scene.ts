@@ -42,6 +42,7 @@ bind_address = "127.0.0.1:0"
 path = "/hooks/alerts"
 name = "Alerts"
 job_id = 30
+order_by = "header:X-Customer"
 `,
       ),
   });

@@ -585,3 +585,39 @@ describe.each([
     expect((await send()).status).toBe(202);
   });
 });
+
+describe.each([
+  ["desktop", {}],
+  ["phone", PHONE],
+] as const)("held keys, on a %s", (_, look) => {
+  test("A key is paused with a name and a reason, the overview says so, its webhooks wait, and it is resumed", async () => {
+    const page = await openLoggedIn("held-keys", look);
+    const dialog = page.getByRole("dialog");
+    const sign = async (action: string) => {
+      await page.getByLabel("Your name").fill("ada");
+      await page.getByLabel("Reason").fill("no ink");
+      await dialog.getByRole("button", { name: action, exact: true }).click();
+    };
+    const customer = newWord();
+    const send = () =>
+      fetch(`${scene.gateway.jobgate.webhooksUrl}/hooks/alerts`, {
+        method: "POST",
+        body: newWord(),
+        headers: { "x-customer": customer },
+      });
+    await page.getByLabel("Key", { exact: true }).fill(customer);
+    await page.getByRole("button", { name: "Pause key", exact: true }).click();
+    await sign("Pause");
+    const row = page.getByRole("row").filter({ hasText: customer });
+    await row.getByText("Paused", { exact: true }).waitFor();
+    expect((await send()).status).toBe(202);
+    await row.getByText("no ink").waitFor();
+    await expect.poll(() => row.getByRole("cell").nth(3).textContent()).toBe("1");
+    await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/`);
+    await page.getByText("1 key paused").click();
+    await row.getByRole("button", { name: `Resume key ${customer}` }).click();
+    await sign("Resume");
+    await expect.poll(() => row.count()).toBe(0);
+    expect((await send()).status).toBe(202);
+  });
+});

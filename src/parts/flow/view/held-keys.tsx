@@ -17,31 +17,39 @@ function HeldKeys() {
   );
   const { decide, problem, dialog } = useDecision();
   return (
-    <section class="panel" aria-label="Held keys">
-      <p class="muted">
-        Webhooks of a key run one after the other. A dead letter holds its key up until it is retried or
-        dropped, if its endpoint says so. A paused key waits until it is resumed.
-      </p>
-      <PauseForm decide={decide} />
-      <Problem text={problem} />
-      <Table
-        caption="Held keys"
-        items={data?.keys}
-        keyOf={nameOf}
-        empty={<Hint>No dead letter holds up a key, and no key is paused.</Hint>}
-        columns={[
-          { label: "Key", class: "wide", cell: ({ key }) => <strong>{key}</strong> },
-          { label: "Endpoint", class: "wide", cell: ({ endpoint }) => <span class="mono">{endpoint}</span> },
-          { label: "State", class: "nowrap", cell: (one) => <State {...one} /> },
-          { label: "Waiting", class: "number", cell: ({ waiting }) => countText(waiting) },
-          { label: "New requests", class: "nowrap", cell: acceptsText },
-          { label: "Paused by", cell: ({ pause }) => pause?.by ?? "" },
-          { label: "Reason", class: "wide", cell: ({ pause }) => pause?.note ?? "" },
-          { label: "Actions", class: "actions", cell: (one) => <Button {...{ one, decide }} /> },
-        ]}
-      />
-      {dialog}
-    </section>
+    <>
+      <section class="panel" aria-label="Pause a key">
+        <p class="muted">
+          Webhooks of a key run one after the other. A dead letter holds its key up until it is retried or
+          dropped, if its endpoint says so. A paused key waits until it is resumed.
+        </p>
+        <PauseForm decide={decide} />
+      </section>
+      <section class="panel" aria-label="Held keys">
+        <Problem text={problem} />
+        <Table
+          caption="Held keys"
+          items={data?.keys}
+          keyOf={nameOf}
+          empty={<Hint>No dead letter holds up a key, and no key is paused.</Hint>}
+          columns={[
+            { label: "Key", class: "wide", cell: ({ key }) => <strong>{key}</strong> },
+            {
+              label: "Endpoint",
+              class: "wide",
+              cell: ({ endpoint }) => <span class="mono">{endpoint}</span>,
+            },
+            { label: "State", class: "nowrap", cell: (one) => <State {...one} /> },
+            { label: "Waiting", class: "number", cell: ({ waiting }) => countText(waiting) },
+            { label: "New requests", class: "nowrap", cell: acceptsText },
+            { label: "Paused by", cell: ({ pause }) => pause?.by ?? "" },
+            { label: "Reason", class: "wide", cell: ({ pause }) => pause?.note ?? "" },
+            { label: "Actions", class: "actions", cell: (one) => <Button {...{ one, decide }} /> },
+          ]}
+        />
+        {dialog}
+      </section>
+    </>
   );
 }
 
@@ -103,19 +111,19 @@ function PauseForm({ decide }: { decide: Decide }) {
   const paths = (data?.endpoints ?? []).flatMap(({ origin, path }) => (origin === "webhook" ? path : []));
   const [chosen, setChosen] = useState("");
   const [key, setKey] = useState("");
-  const [refuses, setRefuses] = useState(false);
+  const [kind, setKind] = useState<Decision>("pause");
   const endpoint = chosen || (paths[0] ?? "");
   if (paths.length === 0) return null;
   return (
     <form
-      class="tools"
+      class="filters"
       onSubmit={(event) => {
         event.preventDefault();
-        decide(refuses ? "refuse" : "pause", { endpoint, key });
+        decide(kind, { endpoint, key });
       }}
     >
       <label>
-        Endpoint{" "}
+        <span>Endpoint</span>
         <select value={endpoint} onChange={(event) => setChosen(event.currentTarget.value)}>
           {paths.map((path) => (
             <option key={path}>{path}</option>
@@ -123,15 +131,18 @@ function PauseForm({ decide }: { decide: Decide }) {
         </select>
       </label>
       <label>
-        Key <input required value={key} onInput={(event) => setKey(event.currentTarget.value)} />
+        <span>Key</span>
+        <input required value={key} onInput={(event) => setKey(event.currentTarget.value)} />
       </label>
       <label>
-        <input
-          type="checkbox"
-          checked={refuses}
-          onChange={(event) => setRefuses(event.currentTarget.checked)}
-        />{" "}
-        Refuse new requests
+        <span>New requests</span>
+        <select
+          value={kind}
+          onChange={(event) => setKind(event.currentTarget.value === "refuse" ? "refuse" : "pause")}
+        >
+          <option value="pause">accepted</option>
+          <option value="refuse">refused</option>
+        </select>
       </label>
       <button type="submit">Pause key</button>
     </form>

@@ -96,15 +96,21 @@ export function describePausedKeys(given: Given): void {
         expect(await claim()).toEqual([]);
       });
 
-    test("Withholds a retry whose delay was not over yet", async () => {
-      const a1 = await accept("a");
-      await given.store.retry(await claimOne(given.store), retry);
-      await pause();
-      given.now += retry.delayMs;
-      expect(await claim()).toEqual([]);
-      await ledger().resumeKey(A);
-      expect(idsOf(await claim())).toEqual([a1]);
-    });
+    test.each(["retry", "release"] as const)(
+      "Withholds a JobCall whose delay after a %s was not over yet",
+      async (end) => {
+        const a1 = await accept("a");
+        const first = await claimOne(given.store);
+        if (end === "retry") await given.store.retry(first, retry);
+        else await given.store.release(first, { ...retry, excused: false });
+        await pause();
+        expect(await only()).toMatchObject({ waiting: 1, pause: { isOneOut: false } });
+        given.now += retry.delayMs;
+        expect(await claimCalls(given.store, { limit: 10, suspects: 10 })).toEqual([]);
+        await ledger().resumeKey(A);
+        expect(idsOf(await claim())).toEqual([a1]);
+      },
+    );
 
     test("Stays paused without any JobCall, and lets the first one wait", async () => {
       await pause();
@@ -190,6 +196,18 @@ export function describePausedKeys(given: Given): void {
       await given.store.retryDeadLetter(a1);
       expect(idsOf(await claim())).toEqual([a1]);
       expect(a2).toBeGreaterThan(a1);
+    });
+
+    test("Goes on with the JobCall that became a dead letter and was retried during the pause", async () => {
+      const a1 = await accept("a", true);
+      const first = await claimOne(given.store);
+      await pause();
+      await given.store.fail(first, "no");
+      expect(await out()).toBe(false);
+      await given.store.retryDeadLetter(a1);
+      expect(await claim()).toEqual([]);
+      await ledger().resumeKey(A);
+      expect(idsOf(await claim())).toEqual([a1]);
     });
 
     test("Goes on after a dead letter that holds nothing up, once it is resumed", async () => {
