@@ -88,26 +88,26 @@ export const openExisting = (path: string): Database => openDriver(`${pathToFile
 
 function openNodeSqlite(path: string): Database {
   const { DatabaseSync } = require("node:sqlite") as { DatabaseSync: NativeDatabaseClass };
-  return adapt(new DatabaseSync(path), (parameters) => parameters.map(wellFormed));
+  return adapt(new DatabaseSync(path), (parameters) => [...parameters]);
 }
 
 function openLibsql(path: string): Database {
   const Libsql = require("libsql") as NativeDatabaseClass;
   // The parameters are passed as one array, because libsql would read a single Buffer as named parameters, which crashes the
   // process.
-  return adapt(new Libsql(path), (parameters) => [parameters.map(wellFormed)]);
+  return adapt(new Libsql(path), (parameters) => [parameters]);
 }
 
 /** Half of a character that JSON.stringify has escaped, and not a backslash before such letters. */
 const HALF_CHARACTER = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
 /**
- * Replaces half characters in JSON, as the drivers do in texts: SQLite would make text of them that libsql aborts the process over when it
- * reads the text back.
+ * Returns the JSON of values that SQLite makes text of. Half a character becomes the replacement character, as in a text that the drivers
+ * bind: libsql ends the process when it reads such text back.
  */
-function wellFormed(value: SqlValue): SqlValue {
-  const isJson = typeof value === "string" && (value.startsWith("[") || value.startsWith("{"));
-  return isJson && value.includes("\\ud") ? value.replace(HALF_CHARACTER, "$1\uFFFD") : value;
+export function jsonOfTexts(values: readonly unknown[]): string {
+  const json = JSON.stringify(values);
+  return json.includes("\\ud") ? json.replace(HALF_CHARACTER, "$1\uFFFD") : json;
 }
 
 function adapt(

@@ -9,7 +9,7 @@ import {
 } from "../../modules/modules.ts";
 import { nobodyKeeps } from "../../part-modules.ts";
 import { added, type OldRows, type RowKey, type Rows, type SqlValue } from "../../rows.ts";
-import { type Database, prepareRows, type Statement } from "../driver.ts";
+import { type Database, jsonOfTexts, prepareRows, type Statement } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 
 /** Digits of the lower part of an amount. Amounts can reach 2^64 - 1, but SQLite's sums are limited to 2^63 - 1. */
@@ -157,7 +157,7 @@ export class SqliteRows implements Rows {
     }
     const { removeAll, insertAll } = this.#of(table);
     if (removed.length > 0) removeAll.run([JSON.stringify(removed)]);
-    if (added.length > 0) insertAll.run([JSON.stringify(added)]);
+    if (added.length > 0) insertAll.run([jsonOfTexts(added)]);
   }
 
   find<Row>(table: AnyTable, key: object): Row | undefined {

@@ -6,7 +6,7 @@ import {
   type IntakeSteps,
 } from "../../machine/intake.ts";
 import { type NewCall, packBytes } from "../../new-call.ts";
-import { type Database, prepareRows, type Statement } from "../driver.ts";
+import { type Database, jsonOfTexts, prepareRows, type Statement } from "../driver.ts";
 import type { BulkTable } from "../transaction.ts";
 import type { SqliteRows } from "./modules.ts";
 
@@ -163,7 +163,7 @@ export class NewCalls {
     const { origin, jobId, serviceId } = call;
     const { expiresAt = null, subscriber = null, claimedAt = null } = lease ?? {};
     const state = lease === undefined ? first.state : "leased";
-    const rows = JSON.stringify(
+    const rows = jsonOfTexts(
       group.map(({ enqueuedAt, leaseToken, ceiling, minCharge, call: { order }, state }) => {
         if (order !== undefined)
           return [enqueuedAt, leaseToken, order.orderKey, ...(lease === undefined ? [state] : [])];
