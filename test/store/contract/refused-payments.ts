@@ -18,7 +18,7 @@ export function describeRefusedPayments(given: Given): void {
     jobIndex: 3,
     code: "payment_invalid",
     message: `message ${number}`,
-    reason: "insufficient_funds \0",
+    reason: "insufficient_funds \0 \ud800",
     payment: { payer: payerOf(number), network: "eip155:8453", amount: String(2n ** 256n - 1n) },
     ...over,
   });
