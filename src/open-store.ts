@@ -11,8 +11,8 @@ const SQLITE = "sqlite:";
 type AnyPlace = Pick<StorePlace, "url"> & Partial<StorePlace>;
 
 /**
- * Opens the store that the configuration names: the core's `sqlite:PATH`, or one whose scheme a part knows. Only the code of
- * that kind of store is loaded.
+ * Opens the store that the configuration names: the core's `sqlite:PATH`, or a store whose scheme a part knows. Only the
+ * code of that kind of store is loaded.
  */
 export async function openStore(
   {

@@ -56,7 +56,7 @@ interface Entry {
 
 /** Notes about a value. */
 interface Note {
-  /** Place of the value: an environment variable, or a file. Undefined for the configuration file. */
+  /** Place of the value: an environment variable, or a file. Undefined means the configuration file. */
   readonly origin?: string;
   /** Text that operators see in place of the value. */
   readonly view?: string;
@@ -92,7 +92,7 @@ export class Place {
     this.#list.report({ path: this.path, message, suggestion });
   }
 
-  /** Reports a missing value, unless the file has one that is already reported as wrong. */
+  /** Reports a missing value, unless the file has a value that is already reported as wrong. */
   reportMissing(message: string): void {
     if (!this.hasMistake) this.report(message);
   }

@@ -9,7 +9,7 @@ import type { TokenTable } from "./x402.ts";
 export interface TokenMethod extends TransferMethod {
   /** True if the method pays any token: a token without EIP-3009, and, as in the SDK, a token whose entry names no method. */
   readonly paysAny?: true;
-  /** Networks on which only this method pays. Undefined for a method on EVM chains. */
+  /** Networks on which only this method pays. Undefined means EVM chains. */
   readonly networks?: NetworkKind;
   /** Keys, with their defaults, of tokens that the method pays, in addition to the core's keys. */
   readonly keys?: { readonly shape: z.ZodRawShape; readonly defaults: Readonly<Record<string, unknown>> };

@@ -55,8 +55,8 @@ const acceptedToken = z.object({
   currency: oneOf(["USD"]).optional(),
   payTo: anyAddress(),
   /**
-   * Names of the only jobs that are sold in the token and paid to `payTo`. Undefined for all jobs that no other entry of the
-   * token names.
+   * Names of the only jobs that are sold in the token and paid to `payTo`. Undefined means all jobs that no other entry of
+   * the token names.
    */
   jobs: z.array(jobName()).min(1).describe("an array of names of jobs").optional(),
   /** Decimal string > 0: whole tokens for one native unit. */

@@ -86,7 +86,7 @@ export interface RequestPricing {
   /** Price of a request that asks for nothing, and the lowest price. */
   readonly from: UsdPrice;
   readonly upTo: UsdPrice;
-  /** How the price comes about, for people: `$0.001 for each started KiB of the body`. */
+  /** Text for people about the price: `$0.001 for each started KiB of the body`. */
   readonly rule: string;
   /** Headers that the price depends on, in lower case. */
   readonly headers: readonly string[];

@@ -40,7 +40,7 @@ export type WhatHappened =
   | {
       readonly kind: "deadLettered";
       readonly reason: string;
-      /** Owner of the key that it holds up. Absent: it holds none. */
+      /** Owner of the key that the dead letter holds up; undefined if it holds no key. */
       readonly holdsKeyOf?: string;
     }
   | { readonly kind: "dropped" }

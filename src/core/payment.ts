@@ -115,7 +115,7 @@ export interface PaymentIntent extends JobKey {
   readonly chargesBack?: true | undefined;
   /**
    * JSON of the settlement response of a payment that its journal entry alone pays. Such a payment begins settled, with its
-   * JobCall in the queue. Undefined for other payments.
+   * JobCall in the queue. Other payments have no such settlement.
    */
   readonly settlement?: string | undefined;
 }

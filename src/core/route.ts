@@ -28,7 +28,7 @@ export interface Route {
   readonly segments: readonly RouteSegment[];
 }
 
-/** Paths that jobgate answers itself. One that ends in a slash stands for all paths below it. */
+/** Paths that jobgate answers itself. A path that ends in a slash stands for all paths below it. */
 export interface OwnPaths {
   /** Paths of the listener that sells jobs. */
   readonly x402?: readonly string[];

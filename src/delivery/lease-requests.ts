@@ -49,7 +49,7 @@ export interface LeaseStatuses {
 
 /** One request of a message, after reading. */
 interface Reading<Asked> {
-  /** Undefined for a call ID that no JobCall can have. */
+  /** Undefined if no JobCall can have the call ID. */
   readonly lease: Lease | undefined;
   /** Undefined if the request is invalid. */
   asked: Asked | undefined;

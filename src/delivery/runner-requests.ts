@@ -150,7 +150,7 @@ function readCharge(charge: ChargeMessage | undefined): Charge | undefined {
   return { units: amount.value };
 }
 
-/** What happens to a JobCall after a nack. */
+/** Fate of a JobCall after a nack. */
 type NackOutcome =
   | { readonly kind: "retry"; readonly delayMs: number | undefined; readonly reason: string }
   | { readonly kind: "fail"; readonly reason: string };

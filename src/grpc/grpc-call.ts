@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { status } from "@grpc/grpc-js";
 import { FRAME_HEADER_BYTES, type MessageListener, MessageReader } from "./message-reader.ts";
 
-/** How a call ends. */
+/** Status with which a call ends. */
 export interface GrpcStatus {
   /** Code of grpc-js's `status`. Its type is not used because an embedding program might not have grpc-js's types. */
   readonly code: number;

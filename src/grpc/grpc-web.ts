@@ -98,7 +98,7 @@ async function isEmpty(body: Readable): Promise<boolean> {
   return body.readableLength === 0;
 }
 
-/** Returns headers except those that concern the connection or the protocol. */
+/** Returns headers without the headers of the connection or the protocol. */
 function passedHeaders(headers: IncomingHttpHeaders | Http2Headers): Record<string, string | string[]> {
   const passed: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {

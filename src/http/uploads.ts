@@ -125,7 +125,7 @@ export class Uploads {
 interface UploadOptions {
   readonly uploads: Uploads;
   readonly maxBytes: number;
-  /** Undefined for a chunked body. */
+  /** Undefined if the body is chunked. */
   readonly announcedBytes: number | undefined;
   readonly resolve: (body: Uint8Array) => void;
   readonly reject: (reason: Error) => void;

@@ -25,7 +25,7 @@ function bundle(url: string): string {
     write: false,
     bundle: true,
     packages: "external",
-    // In bundled code that is not a file, an import is relative to the working directory, but require is not.
+    // An import in code that is not a file is relative to the working directory, but a require is not.
     supported: { "dynamic-import": false },
     platform: "node",
     define: { "import.meta.url": JSON.stringify(url) },

@@ -19,7 +19,7 @@ interface CountedRows {
   readonly payments: readonly { state: PaymentState; n: number }[];
   /** Rows of `payments` that are charged after their jobs ran. */
   readonly deferred: readonly { state: UsedState; n: number }[];
-  /** What ended, by the names of its counts. */
+  /** Ended entries, by the names of their counts. */
   readonly ended: readonly { name: EndedName; n: number }[];
   readonly calls: readonly { origin: JobCallOrigin; state: CallState; n: number }[];
   readonly oldestReady: readonly { at: number | null }[];

@@ -123,7 +123,7 @@ export class ListQueries {
     return { sql, values };
   }
 
-  /** Queries for calls: one for unfinished and one for finished calls. */
+  /** Queries for unfinished calls and for finished calls. */
   calls(callIds: readonly number[]): Query[] {
     const { values, add } = parameters(this.dialect);
     const isWanted = `call.call_id IN (${callIds.map(add).join()})`;

@@ -27,7 +27,7 @@ export interface Holding {
   readonly network: string;
   readonly account: string;
   readonly symbol: string;
-  /** Undefined for the network's own coin. */
+  /** Undefined means the network's own coin. */
   readonly asset: string | undefined;
   /** Base units. */
   readonly amount: bigint;

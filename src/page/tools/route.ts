@@ -9,7 +9,7 @@ export interface Route {
   readonly filters: Filters;
 }
 
-/** Filters of a list by name. Absent filters are empty. */
+/** Filters of a list by name. A filter that is not set is empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
 
 /** An addition of a part to the page: a view, or a panel of others. */

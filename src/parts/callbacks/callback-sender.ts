@@ -71,7 +71,7 @@ interface Parts {
 interface Target {
   readonly url: string;
   readonly keys: readonly SigningKey[];
-  /** Undefined for the operator's own URLs, which may have any address. */
+  /** Undefined if the URL is the operator's own, which may have any address. */
   readonly guard: CallbackGuard | undefined;
 }
 

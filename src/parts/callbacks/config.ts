@@ -39,7 +39,7 @@ export type CallbackConfig = Complete<ReturnType<typeof toCallback>>;
 export const callbacksTable = ConfigTable.of({
   keys: {
     callbacks: z.array(callback).describe("an array of tables, one for each URL").default([]),
-    /** Keys that sign callbacks to buyers, and to operators without a secret. Undefined for the key that the store keeps. */
+    /** Keys that sign callbacks to buyers, and to operators without a secret. Undefined means the key that the store keeps. */
     callbackKey: secretOrArray(
       text("an ed25519 key (whsk_ and base64), as env:NAME or file:PATH", { view: publicKeyText }),
       "keys",

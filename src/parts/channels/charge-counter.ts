@@ -3,7 +3,7 @@ import type { ChannelLedger } from "./store/ledger.ts";
 /** Charges that one round counts. */
 const PAGE = 500;
 
-/** Adds to the sums of channels what became of their charges. */
+/** Adds the outcomes of their charges to the sums of channels. */
 export class ChargeCounter {
   readonly #ledger: Pick<ChannelLedger, "listUncounted" | "countCharges">;
   readonly #limit: number;

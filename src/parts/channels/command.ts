@@ -100,7 +100,7 @@ const COLUMNS: Columns<Channel> = {
   REASON: (channel) => shortText(reasonsOf(channel).join("; ") || "-"),
 };
 
-/** Why a channel takes no vouchers, or cannot be claimed. */
+/** Reason why a channel takes no vouchers, or cannot be claimed. */
 function reasonsOf({ keyMissing, authorizer, reason }: Channel): string[] {
   const missing = `no key of authorizer ${authorizer} is configured`;
   return [...(keyMissing ? [missing] : []), ...(reason === "" ? [] : [reason])];

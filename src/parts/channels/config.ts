@@ -25,8 +25,8 @@ const dollars = () =>
 
 const channelsSchema = z.object({
   /**
-   * Sign claims and refunds. Channels name their authorizer: offers have the first, and each stays in the list while there are channels
-   * that name it.
+   * Keys that sign claims and refunds. A channel names its authorizer. Offers name the first key, and a key stays in the
+   * list while there are channels that name it.
    */
   authorizer: z
     .union([signer, z.array(signer).min(1).describe("an array of tables, the one of new channels first")])
@@ -45,12 +45,12 @@ const channelsSchema = z.object({
 
 /** Payment channels. */
 export interface ChannelsConfig {
-  /** The first is of new channels. */
+  /** New channels name the first key. */
   readonly authorizers: readonly [Signer, ...Signer[]];
   readonly withdrawDelaySecs: number;
   readonly minDeposit: number;
   readonly claimAt: UsdPrice;
-  /** Undefined: any sum is claimed. */
+  /** Undefined if any sum is claimed. */
   readonly minClaim: UsdPrice | undefined;
   readonly claimEverySecs: number;
 }
@@ -119,7 +119,7 @@ function checkTokens({ x402 }: Tables, at: Place): void {
   );
 }
 
-/** Deposits are made by EIP-3009 or Permit2, and count once the chain shows them. */
+/** Deposits are made by EIP-3009 or Permit2, and are added once the chain shows them. */
 function isChannelToken({
   network,
   transferMethod,

@@ -57,9 +57,9 @@ export interface Deposit {
   readonly amount: bigint;
   readonly validAfter: bigint;
   readonly validBefore: bigint;
-  /** Tells the deposit from others in the channel: the salt of an EIP-3009 authorization, or the nonce of a permit. */
+  /** Identifies the deposit within the channel: the salt of an EIP-3009 authorization, or the nonce of a permit. */
   readonly id: string;
-  /** Fields that Permit2 binds the deposit to. Undefined: the deposit is made by EIP-3009. */
+  /** Fields to which Permit2 binds the deposit. Undefined if the deposit is made by EIP-3009. */
   readonly permit:
     | Pick<z.output<typeof permit2Authorization>, "from" | "permitted" | "spender" | "witness">
     | undefined;
@@ -88,8 +88,8 @@ interface InChannel {
 }
 
 /**
- * Reports whether a deposit is made by an offer's transfer method, and moves its amount into its channel alone. A deposit by EIP-3009
- * has the channel in its nonce.
+ * Returns true if a deposit is made by an offer's transfer method, and moves its amount only into its channel. A deposit by
+ * EIP-3009 has the channel in its nonce.
  */
 export function movesInto({ config, channelId, deposit }: InChannel, transferMethod: unknown): boolean {
   const { amount, permit } = deposit;

@@ -51,9 +51,10 @@ const PAGE = 500;
 const CLAIM_SECS = 600;
 
 /**
- * Works on the channels of one network: counts calls that have ended, claims charges that are final, has a facilitator settle the
- * claims, sends the refunds that payers ask for, and watches for withdrawals. One process does so at a time. All that it needs after a crash is in the store and
- * on the chain: a claim is of a sum, and a refund has a number, so neither takes or pays anything twice.
+ * Works on the channels of one network: counts calls that have ended, claims charges that are final, has a facilitator
+ * settle the claims, sends the refunds that payers ask for, and watches for withdrawals. One process does this work at a
+ * time. After a crash, it continues from the store and the chain. A claim names a sum and a refund has a number, so neither
+ * moves money twice.
  */
 export class NetworkChannels implements BackgroundService {
   readonly #parts: Parts;
@@ -112,7 +113,7 @@ export class NetworkChannels implements BackgroundService {
     return periods.roundMs;
   }
 
-  /** Adds to the sums of a channel what became of its charges. */
+  /** Adds the outcomes of its charges to the sums of a channel. */
   count(channelId: string): Promise<void> {
     return this.#counter.count(channelId);
   }
@@ -143,7 +144,10 @@ export class NetworkChannels implements BackgroundService {
     return rows.map(({ channel_id }) => found.get(channel_id) as SeenChannel);
   }
 
-  /** Compares a channel with its chain, for a refund. @returns it as it is then, and what the refund depends on */
+  /**
+   * Compares a channel with its chain, for a refund. @returns the channel after the comparison, and the values on which the
+   * refund depends
+   */
   async look(row: ChannelRow): Promise<{ readonly row: ChannelRow; readonly chain: AskedRefund["chain"] }> {
     const [seen] = await this.#lookAll([row]);
     if (seen === undefined) throw new Error("a channel that was read has a state");

@@ -13,8 +13,9 @@ interface Known {
 }
 
 /**
- * The highest voucher of each channel that may have been taken, as far as it is known to the one process that owns the store. A voucher
- * above it was never taken, and the row of its channel need not be read before the write that takes it.
+ * The highest voucher of each channel that may have been taken. It is only kept by a process that is the only user of the
+ * store. A higher voucher was never taken, so the row of its channel need not be read before the write that takes the
+ * voucher.
  */
 export class NewestVouchers {
   readonly #known = boundedCache<string, Known>(MAX_CHANNELS);
@@ -34,7 +35,7 @@ export class NewestVouchers {
     return known.highest < cumulative && cumulative <= known.highest + price;
   }
 
-  /** Notes a channel that was read. @param version that of before */
+  /** Notes a channel that was read. @param version version before the read */
   note(row: ChannelRow, version: number): void {
     const { channel_id: channelId, signed, base, balance, deposits } = row;
     if (deposits > 0 || version !== this.#changes || this.#open.has(channelId)) return;

@@ -43,7 +43,7 @@ export interface Voucher {
   readonly config: ChannelConfig;
   /** Lower case. */
   readonly channelId: string;
-  /** All that was and is paid from the channel, in token units. */
+  /** Sum of all payments from the channel, including this one, in token units. */
   readonly cumulative: bigint;
   readonly signature: `0x${string}`;
   readonly deposit: Deposit | undefined;
@@ -95,7 +95,7 @@ export function journalledVoucher({ payload }: { readonly payload: string }): Vo
 
 /** A payer's request to pay the rest of a channel back, or a part of it. */
 export interface RefundRequest extends Omit<Voucher, "deposit"> {
-  /** Token units. Undefined: all that is left. */
+  /** Token units. Undefined means the whole rest. */
   readonly amount: bigint | undefined;
 }
 

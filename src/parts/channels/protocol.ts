@@ -29,7 +29,7 @@ export class RefundProtocol implements PaymentProtocol {
     try {
       return this.#x402.readPayment(request);
     } catch (error) {
-      // What asks for a refund has no payment's payload.
+      // A request for a refund has no payload of a payment.
       if (refundOfRequest(request) !== undefined) return undefined;
       throw error;
     }

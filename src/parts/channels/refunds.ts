@@ -45,7 +45,7 @@ export class ChannelRefunds {
     this.#networkOf = parts.networkOf;
   }
 
-  /** @throws GatewayError why nothing is paid back, or not yet */
+  /** @throws GatewayError with the reason why nothing is paid back, or not yet */
   async answer(_request: HttpRequest, payload: unknown): Promise<HttpResponse> {
     const ledger = this.#ledger;
     const asked = readRefund(payload);
@@ -55,7 +55,7 @@ export class ChannelRefunds {
     if (found === undefined || network === undefined) throw refused(NOT_FOUND);
     if (!(await isSigned(asked, found.network))) throw refused(BAD_SIGNATURE);
     if (!network.canSign(found)) throw unavailable("The seller has no key for the channel now.");
-    // Calls that failed are given back with the rest.
+    // The charges of failed calls are paid back together with the rest.
     await network.count(channelId);
     const { row, chain } = await this.#lookAfterClaim(network, found).catch((cause: unknown) => {
       throw cause instanceof GatewayError
@@ -81,7 +81,7 @@ export class ChannelRefunds {
     }
   }
 
-  /** Waits until a refund is paid. @throws GatewayError when it takes too long; it is paid all the same */
+  /** Waits until a refund is paid. @throws GatewayError when it takes too long; the refund is still paid */
   async #paid(network: NetworkChannels, row: ChannelRow): Promise<ChannelRow> {
     const endsAt = performance.now() + WAIT_MS;
     const { nonce } = refundOf(row) ?? {};

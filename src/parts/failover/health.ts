@@ -13,7 +13,7 @@ import { SupportedKinds } from "../../x402/facilitators/one-facilitator.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 
 const RETRIES = { firstMs: 1_000, longestMs: 60_000 };
-/** Failures in a row after which others are asked first. */
+/** Number of failures in a row after which other facilitators are called first. */
 const MAX_FAILURES = 3;
 
 interface Parts {
@@ -75,14 +75,20 @@ export class FacilitatorHealth {
     return this.#kinds.maySettle(request);
   }
 
-  /** Reports whether to ask it before others. One that failed is due again after some time, for one request at a time. */
+  /**
+   * Returns true if the facilitator is called before others. A failed facilitator is tried again after some time, by one
+   * request at a time.
+   */
   isReady(): boolean {
     const { supported, verify, settle } = this.#circuits;
     const now = this.#parts.clock();
     return !supported.isOpen && verify.isReady(now) && settle.isReady(now);
   }
 
-  /** Notes that it is asked now: if it failed before, others wait until this request has shown whether it works. */
+  /**
+   * Records that the facilitator is called now. If it had failed, other requests wait until this request has shown whether
+   * it works.
+   */
   noteAsked(): void {
     const now = this.#parts.clock();
     this.#circuits.verify.noteTrial(now);

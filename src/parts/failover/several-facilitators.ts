@@ -26,8 +26,8 @@ interface Listed {
 }
 
 /**
- * Several facilitators, in order. Verifying is harmless, so whoever answers first counts. Settling is not: only
- * the caller can know that another one may be asked.
+ * Several facilitators, in order. Verification has no side effects, so the first answer is used. Settlement has side
+ * effects, so only the caller may decide to try another facilitator.
  */
 export class SeveralFacilitators implements Facilitators {
   readonly #parts: FacilitatorsOptions;
@@ -66,7 +66,7 @@ export class SeveralFacilitators implements Facilitators {
     }
     listed.health.noteAsked();
     const answer = await listed.facilitator.settle(request);
-    // A no may be the payer's fault.
+    // A refusal may be the payer's fault.
     if (answer.kind === "no_answer") listed.health.failed("settle");
     return answer;
   }

@@ -11,14 +11,14 @@ export interface NewConfig {
   readonly listeners?: NewListeners;
 }
 
-/** Who is paid, and in which money. */
+/** Recipient and token of payments. */
 export interface Money {
   readonly payTo: string;
   /** Symbol of a token that jobgate knows on the network. */
   readonly symbol: string;
   readonly network: string;
   readonly facilitatorUrl: string;
-  /** JSON-RPC of the network. Absent: jobgate believes the facilitator. */
+  /** JSON-RPC of the network. Undefined if jobgate relies on the facilitator. */
   readonly rpcUrl?: string | undefined;
 }
 
@@ -76,7 +76,7 @@ export interface RouteDetails {
 
 export interface NewListeners {
   readonly x402: string;
-  /** URL that buyers see. Undefined for the URL of the listener. */
+  /** URL that buyers see. Undefined means the URL of the listener. */
   readonly publicUrl?: string | undefined;
   readonly operator: string;
 }

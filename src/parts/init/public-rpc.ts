@@ -21,7 +21,7 @@ import {
   xdcTestnet,
 } from "viem/chains";
 
-/** Those whose tokens jobgate knows. */
+/** Networks whose tokens jobgate knows. */
 const CHAINS = [
   ...[
     adi,

@@ -26,8 +26,8 @@ export function parseNamedRoute(value: string, before: readonly NamedRoute[] = [
 }
 
 /**
- * Returns the routes for sale: those that are named, or all of a description. A price beside the route is taken before one of the
- * description, and that before one for all.
+ * Returns the routes for sale: the named routes, or all routes of a description. A price beside the route takes precedence
+ * over a price in the description, which takes precedence over a price for all routes.
  * @throws InvalidArgumentError without routes, and for a route without a price
  */
 export function pricedRoutes(from: {
@@ -76,7 +76,7 @@ function ignoredText({ route, ignoredPrice }: Pick<NewRoute, "route" | "ignoredP
 }
 
 /**
- * Leaves out the routes that jobgate cannot sell, such as those at its own paths.
+ * Leaves out the routes that jobgate cannot sell, such as routes at jobgate's own paths.
  * @throws Refusal with the mistakes that no route makes, and if no route is left
  */
 export async function withoutMistakes(

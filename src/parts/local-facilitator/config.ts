@@ -66,7 +66,7 @@ interface LocalChain {
   /** CAIP-2. */
   readonly network: string;
   readonly rpcUrl: string;
-  /** Key of the account that pays for transactions. Absent on EVM chains, where `signers` pay. */
+  /** Key of the account that pays for transactions. Undefined if the network is an EVM chain, where `signers` pay. */
   readonly feePayer?: string;
 }
 

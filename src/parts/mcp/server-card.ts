@@ -5,7 +5,7 @@ import { version } from "../../node/version.ts";
 import type { Seller } from "../../x402/jobs/seller.ts";
 import { PROTOCOL_VERSIONS } from "./stateless.ts";
 
-/** Paths of the card: the one that SEP-2127 recommends, and two at which registries looked before it. */
+/** Paths of the card: the path that SEP-2127 recommends, and two at which registries looked before it. */
 export const CARD_PATHS = ["/mcp/server-card", "/.well-known/mcp/server-card.json", "/.well-known/mcp.json"];
 
 const SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";

@@ -27,8 +27,8 @@ export interface Changed {
 }
 
 /**
- * Changes the dead letters that a request names. A group is changed from its newest dead letter down, so that one that
- * dies again meanwhile is not changed twice.
+ * Changes the dead letters that a request names. A group is changed from its newest dead letter down, so that a call that
+ * dies again in the meantime is not changed twice.
  * @param options `hasRoom` is asked before each step of a group, which ends there without room
  * @throws ConnectError INVALID_ARGUMENT for too many IDs, or for IDs and a group, before any is changed
  */

@@ -4,7 +4,7 @@ import type { BucketCounts, CounterReader, HistogramReader } from "../../core/in
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 
-/** How the calls of a job ended, and how long they and the answers took. */
+/** Outcomes of the calls of a job, and durations of the calls and the answers. */
 export type JobMeasures = Pick<
   MessageInitShape<typeof EndpointSchema>,
   "apiCalls" | "apiTimes" | "answerTimes" | "access"

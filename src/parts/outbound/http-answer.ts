@@ -12,7 +12,7 @@ export interface HttpAnswer {
   readonly isCut: boolean;
 }
 
-/** How a request ended. */
+/** Outcome of a request. */
 export type HttpOutcome =
   | { readonly kind: "answered"; readonly answer: HttpAnswer }
   /** The request was sent, and no whole answer came in time. */

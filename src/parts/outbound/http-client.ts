@@ -50,7 +50,7 @@ export interface StreamedAnswer {
 
 /** One request in progress. */
 export interface HttpExchange {
-  /** Never rejects. Undefined after `abort`. */
+  /** Never rejects. The result is undefined after `abort`. */
   readonly outcome: Promise<HttpOutcome | undefined>;
   /** Ends the request and its connection. */
   abort(): void;

@@ -194,7 +194,7 @@ export class HttpRunner implements CallSink {
     this.#pace.stop();
   }
 
-  /** Takes no more JobCalls, and resolves once those in progress are finished. */
+  /** Takes no more JobCalls, and resolves once the JobCalls in progress are finished. */
   async retire(): Promise<void> {
     this.#pace.stop();
     if (this.#subscription === undefined) return this.stop();

@@ -19,7 +19,7 @@ export class Pauses {
   readonly #ledger: PauseLedger;
   readonly #dispatcher: Pick<Dispatcher, "hold">;
   readonly #configuration: () => PausedTables;
-  /** Undefined where only this process changes the store. */
+  /** Undefined if only this process changes the store. */
   readonly #loop: BackgroundLoop | undefined;
   #pauses: readonly Pause[] = [];
   #reading: Promise<void> = Promise.resolve();

@@ -18,7 +18,7 @@ export interface ChosenOffer {
   readonly requirements: Offer;
   readonly description: string | undefined;
   readonly payer: string;
-  /** Absent: the seller does not know names of purchases. */
+  /** Undefined if the seller does not support names of purchases. */
   readonly purchaseName?: string | undefined;
 }
 
@@ -48,7 +48,7 @@ const MAX_RETRY_MS = 10_000;
 /** Requests for an offer: nothing is signed yet, and the URL may be wrong. */
 const OFFER_TRIES = 3;
 
-/** Buys with the official client. One payment is signed; if its answer is lost, the very same one is sent again. */
+/** Buys with the official client. One payment is signed; if its answer is lost, the same payment is sent again. */
 export class Buyer {
   readonly #options: BuyerOptions;
   readonly #client: x402Client;

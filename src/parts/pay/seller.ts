@@ -2,7 +2,8 @@ import { printable } from "../../core/printable.ts";
 import { jsonOf } from "./buyer.ts";
 import type { KnownTokens } from "./known-tokens.ts";
 
-/* What a seller says beside the answer to a purchase. None of it is awaited for long, or needed. */
+/* Facts that a seller publishes in addition to the answer to a purchase. The buyer does not need them, and does not wait
+   long for them. */
 
 const TIMEOUT_MS = 10_000;
 const MAX_JOBS = 20;

@@ -14,7 +14,10 @@ export interface X402Proxy {
   >;
   /** Positions of words in the call data of its functions that settle, by selector. */
   readonly settles: Readonly<Record<string, Positions>>;
-  /** Set if payers sign a ceiling and the only account that can settle it. Absent: payers sign the exact amount, which any account can settle. */
+  /**
+   * Set if payers sign a ceiling and the only account that can settle it. Undefined if payers sign the exact amount, which
+   * any account can settle.
+   */
   readonly ceiling?: {
     /** Reason why its payments cannot be adopted. */
     readonly refusal: string;

@@ -141,7 +141,8 @@ export class PostgresDialect implements Dialect {
   #committed(batch: RanBatch, operations: readonly Operation<WriteName>[]): void {
     const { leavesWork, outcomes } = batch;
     this.#pending = batch.pending;
-    // Announced before the write, too; those who claimed then may have been in another batch.
+    // The work was also announced before the write, but claims that followed that announcement may have been in another
+    // batch.
     if (leavesWork) this.work.notify();
     const endedCallIds = endedLeasesOfOthers(operations, outcomes);
     if (leavesWork || endedCallIds.length > 0) this.#channel?.announce({ hasWork: leavesWork, endedCallIds });

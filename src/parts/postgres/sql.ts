@@ -5,7 +5,7 @@ import type { ListDialect } from "../../store/list-dialect.ts";
 export interface Statement<Row> {
   readonly name: string;
   readonly text: string;
-  /** Only for the type. */
+  /** Carries only the type. */
   readonly row?: Row;
 }
 
@@ -27,10 +27,10 @@ export interface Sql {
   run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** SQLSTATE of statements that come after one that failed, in the same transaction. */
+/** SQLSTATE of statements that follow a failed statement in the same transaction. */
 const TRANSACTION_ABORTED = "25P02";
 
-/** @param client if it is one that keeps no session, each statement outside a transaction gets one of its own */
+/** @param client if the client keeps no session, each statement outside a transaction runs in its own transaction */
 export function sqlOf(client: ClientBase & { readonly begin?: string | undefined }): Sql {
   const { stream } = (client as Client).connection;
   const { begin } = client;

@@ -39,7 +39,7 @@ export const engineTable = ConfigTable.of({
 
 function toEngine(engine: EngineTable) {
   const { url, bindAddress, proofOfWorkBits } = engine;
-  /** Absent: quotes cannot be checked, so they cannot be paid. */
+  /** Undefined if quotes cannot be checked, so that they cannot be paid. */
   const signing = engine.chainId === undefined ? undefined : toSigning(engine);
   return defined({ url, bindAddress, proofOfWorkBits, signing });
 }

@@ -18,7 +18,7 @@ interface CurrentQuote {
   /** Unix milliseconds from which it is replaced ahead of its end. */
   readonly renewAtMs: number;
   readonly renewTimer: NodeJS.Timeout;
-  /** It was the price at least once since it came: only then it is renewed before anybody asks. */
+  /** It was the price at least once since it came: only then it is renewed before a client needs it. */
   isUsed: boolean;
 }
 

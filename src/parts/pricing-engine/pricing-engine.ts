@@ -13,7 +13,7 @@ export class PricingEngine {
   readonly client: EngineClient;
   /** Present when quotes can be checked (`config.signing`). */
   readonly prices?: PriceSource & { stop(): void };
-  /** Present with {@link prices}. */
+  /** Set together with {@link prices}. */
   readonly quotes?: EngineQuotes;
   readonly #proofs: ProofMaker | undefined;
 

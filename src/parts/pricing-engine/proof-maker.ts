@@ -36,9 +36,8 @@ const MAX_WAITING = 64;
 const MAX_PROOFS = 1024;
 
 /**
- * Scheduler of proofs of work. One thread makes one proof at a time. Anyone can ask for the price of any service, as
- * fast as they like, so preferred services (known ones, and those that the engine has quoted) go first and displace
- * others.
+ * Scheduler of proofs of work. One thread makes one proof at a time. Anyone can ask for the price of any service, as fast as
+ * they like, so preferred services (known services, and services that the engine has quoted) go first and displace others.
  */
 export class ProofMaker {
   readonly #difficulty: number;

@@ -98,8 +98,8 @@ export class QuoteBook {
   }
 
   /**
-   * Checks that a quote exists for this job and has not expired. Does not check whether it was paid, which may have
-   * been by this very payment: the write that begins a payment decides that.
+   * Checks that a quote exists for this job and has not expired. Does not check whether the quote was already paid, possibly
+   * by the same payment, because the write that begins a payment decides that.
    * @returns the quote's digest, and the nonce that its payment uses up
    * @throws GatewayError `quote_not_found`, `quote_mismatch`
    */

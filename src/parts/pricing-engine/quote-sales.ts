@@ -9,7 +9,7 @@ import type { QuoteLedger } from "./store/ledger.ts";
 
 interface Parts {
   readonly ledger: QuoteLedger;
-  /** Absent when quotes cannot be checked. */
+  /** Undefined if quotes cannot be checked. */
   readonly jobs?: EngineJobs | undefined;
   readonly clock?: Clock;
 }

@@ -64,7 +64,7 @@ export function signatureHeaders(
   return { "webhook-id": id, "webhook-timestamp": time, "webhook-signature": signatures.join(" ") };
 }
 
-/** All metadata has such a name. No other name may set a header: it could be one that describes the request. */
+/** All metadata has such a name. No other name may set a header: it could be a header that describes the request. */
 const METADATA_NAME = /^X-[!#$%&'*+.^_`|~0-9A-Z-]+$/i;
 
 /** Escapes a value as CloudEvents does, but not the spaces and quotes that a header can hold. */

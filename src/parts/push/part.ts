@@ -5,7 +5,7 @@ import { pushTable } from "./config.ts";
 export const part: Part = {
   table: pushTable,
   async load(config) {
-    // Only those who push need the HTTP client.
+    // The HTTP client is loaded only if there are push targets.
     const load = () => import("./push-target.ts");
     if (pushTable.in(config)?.length) await load();
     return (host) => {

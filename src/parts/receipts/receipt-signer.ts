@@ -40,7 +40,7 @@ export class ReceiptSigner implements ExtendsAnswers {
   readonly #signedOffers = boundedCache<string, Promise<OffersExtension>>(MAX_REMEMBERED);
   /** Keyed by the payloads: results are asked for again, and a signature takes longer than the rest of an answer. */
   readonly #signatures = boundedCache<string, Promise<`0x${string}`>>(MAX_REMEMBERED);
-  /** Names the key to those who do not find it in `pay_to`. */
+  /** Names the key to verifiers who do not find it in `pay_to`. */
   readonly didRoute: ReturnType<typeof didRoute>;
 
   constructor(parts: {

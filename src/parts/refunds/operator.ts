@@ -84,7 +84,7 @@ function historyOf(refund: Refund): GatewayEvent[] {
   ];
 }
 
-/** Why a refund waits while the configuration has no account for refunds. */
+/** Reason why a refund waits while the configuration has no account for refunds. */
 const NO_ACCOUNT = "the configuration has no account for refunds";
 
 /** Makes the message of a refund, whose reason is also why it is not sent at the configuration in use. */

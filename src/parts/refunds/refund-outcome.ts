@@ -14,7 +14,7 @@ export interface RefundFacts {
   readonly head: bigint;
   /** Blocks that confirm a transaction, its own included. */
   readonly confirmations: bigint;
-  /** Why the transfer reverts now, in the chain's words; undefined if it does not. */
+  /** Reason why the transfer would revert now, in the chain's words; undefined if it does not. */
   readonly revert: string | undefined;
   /** The account holds the tokens. */
   readonly hasFunds: boolean;

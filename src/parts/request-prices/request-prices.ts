@@ -23,7 +23,7 @@ interface Services {
 export class PricesOfRequests implements X402Part {
   readonly #services: Services;
   readonly #kept: KeptPrices;
-  /** Those in use, by address. */
+  /** Services in use, by address. */
   #pricers: ReadonlyMap<string, Pricer> = new Map();
 
   constructor(services: Services) {

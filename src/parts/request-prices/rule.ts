@@ -34,7 +34,7 @@ export type Rule =
 
 /** The whole request has the price of the first tier that it fits in. */
 export interface Tier {
-  /** Undefined in a last tier without a bound. */
+  /** Undefined if the last tier has no bound. */
   readonly upTo: bigint | undefined;
   readonly price: bigint;
 }

@@ -17,7 +17,7 @@ const RESENT_CALL_METADATA = "X-OPERATOR-RESENT-CALL-ID";
 const KEY_MS = 24 * 60 * 60 * 1_000;
 const REQUEST_KEY = /^[\x21-\x7e]{1,64}$/;
 
-/** Returns the method of the operator's API that sends a JobCall once more, as a new JobCall that nobody pays for. */
+/** Returns the method of the operator's API that sends a JobCall once more, as a new, unpaid JobCall. */
 export function resendOperation(parts: {
   readonly calls: AcceptedCalls;
   readonly store: Pick<Store, "findCallDetails" | "acceptOnce">;

@@ -4,7 +4,7 @@ import { ConfigTable } from "../../config/config-table.ts";
 import { fixed } from "../../config/reload.ts";
 import { days } from "../../config/value-types.ts";
 
-/** Ages, since the end, from which the store forgets. Absent: kept. */
+/** Ages, since the end, at which the store deletes entries. Undefined if the entries are kept. */
 const ages = z.object({
   /** Results, and how paid calls ended: until then their clients can ask for them. */
   resultsDays: days().default(30),

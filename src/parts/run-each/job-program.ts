@@ -91,7 +91,7 @@ export function runJobProgram(program: JobProgram, job: Job): Promise<Result> {
   });
 }
 
-/** Variables of a job. Only metadata named `X-…` is included: another name might be one that a loader reads. */
+/** Variables of a job. Only metadata named `X-…` is included: a loader might read a variable with another name. */
 function jobVariables({ callId, jobId, serviceId, attempt, metadata }: Job): NodeJS.ProcessEnv {
   const fromMetadata = Object.entries(metadata)
     .filter(([name]) => /^x-/i.test(name))

@@ -129,7 +129,7 @@ async function runLogged(program: JobProgram, job: Job, logger: Logger): Promise
   }
 }
 
-/** This process's variables, without its tokens and without those that look like metadata of the JobCall. */
+/** This process's variables, without its tokens and without variables that look like metadata of the JobCall. */
 function programEnvironment(): NodeJS.ProcessEnv {
   const isKept = (name: string): boolean => !/^JOBGATE_.*TOKEN$|^X_(X402|WEBHOOK|CHAIN|HTTP)_/.test(name);
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => isKept(name)));

@@ -1,6 +1,6 @@
 /** Contrast of text that WCAG asks for is 4.5; text also stands on grounds that are a little darker or lighter. */
 const CONTRAST = 6;
-/** How much of black or white is mixed in at a time. */
+/** Amount of black or white that is mixed in at a time. */
 const STEP = 0.04;
 /** Surfaces and texts on buttons, as in the style of all pages. */
 const LIGHT = { surface: "#ffffff", away: "#000000" };

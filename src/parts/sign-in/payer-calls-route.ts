@@ -22,7 +22,7 @@ interface Parts {
   readonly limits: Pick<ClientLimits, "countUnpaid">;
 }
 
-/** `GET /x402/calls`: lists the calls that a payer paid for, to himself, newest first. */
+/** `GET /x402/calls`: lists a signed-in payer's calls, newest first. */
 export class PayerCallsRoute {
   readonly #parts: Parts;
   readonly #publicUrl: string;
@@ -47,7 +47,7 @@ export class PayerCallsRoute {
     return jsonResponse(200, { calls: calls.filter((call) => call !== undefined), ...next });
   }
 
-  /** Returns undefined for a call of another network, and one that is not paid for. */
+  /** Returns undefined for a call of another network, and for a call that is not paid for. */
   async #describe(
     { callId, key, symbol, amount, transferMethod, createdAt }: PaymentRecord,
     { payer, network }: ProvenPayer,

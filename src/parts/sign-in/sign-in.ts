@@ -64,7 +64,7 @@ export class SignIn implements PayerProof {
 
   /**
    * Returns the 402 with a new challenge. x402 clients look for it there. The official `wrapFetchWithSIWx` signs in on the
-   * network of the first offer. So the 402 has offers, of a scheme in which nobody can pay.
+   * network of the first offer. So the 402 has offers, in a scheme that no client can pay.
    */
   challenge(): HttpResponse {
     const required: PaymentRequired = {

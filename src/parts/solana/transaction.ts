@@ -20,7 +20,7 @@ export interface Transaction {
   readonly message: Uint8Array;
   /** SHA-256 of the message, hex. A message lands once. */
   readonly messageHash: string;
-  /** One for each signer, in order; all zero for one that is missing. */
+  /** One for each signer, in order; all zero for a missing signature. */
   readonly signatures: readonly Uint8Array[];
   /** The signers come first, and the fee payer is the first of them. */
   readonly accounts: readonly string[];

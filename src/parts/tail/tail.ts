@@ -64,7 +64,7 @@ async function tail(options: TailOptions): Promise<void> {
         let watching = false;
         const names = isJson ? undefined : await readNames(client);
         for await (const { event, missed } of client.tail({ history }, { signal: stopping.signal })) {
-          // The first message after the history is empty, and so are those that only keep the stream alive.
+          // The first message after the history is empty, and so are messages that only keep the stream alive.
           if (!watching && event === undefined) {
             console.error("watching; end with Ctrl-C");
             watching = true;

@@ -60,7 +60,7 @@ function collectProcess(registry: Registry): void {
   addGauge(registry, { name: "jobgate_build_info", help, labels: ["version"] }, () => [[1, { version }]]);
 }
 
-/** Adds the store's metrics. Those that need its totals are absent while the store does not answer. */
+/** Adds the store's metrics. Metrics that need the store's totals are absent while the store does not answer. */
 export function collectStore(registry: Registry, store: MeasuredStore, clock: Clock): void {
   const { totals } = store;
   const flag = (name: string, help: string, read: () => boolean | Promise<boolean>) =>

@@ -60,7 +60,10 @@ const MAX_REFUSED_ESTIMATES = 20;
 /** Longest reason that is kept of the node's words. */
 const MAX_REASON_LENGTH = 300;
 
-/** Signs transactions: queued ones with the next nonces of the accounts, stuck ones with higher fees. Sends nothing. */
+/**
+ * Signs transactions: gives queued transactions the next nonces of the accounts, and stuck transactions higher fees. Sends
+ * nothing.
+ */
 export class BatchSigner {
   readonly #parts: Parts;
   /** Estimates that the node refused, by reference. */
@@ -127,7 +130,7 @@ export class BatchSigner {
     return lanes.filter(({ account }) => sender === undefined || account.address.toLowerCase() === sender);
   }
 
-  /** Signs stuck transactions again, at their nonces, with higher fees. Leaves out those at the cap. */
+  /** Signs stuck transactions again, at their nonces, with higher fees. Leaves out transactions at the cap. */
   async signReplacements(stuck: readonly Sent[], head: Head): Promise<Signature[]> {
     const { chain, accounts, maxFeePerGasWei } = this.#parts;
     const market = { ...head, tip: await chain.tip() };
@@ -226,7 +229,7 @@ export class BatchSigner {
   }
 }
 
-/** Adds a transaction to the lane with the fewest, of those that have room and can pay for it; to none if none has. */
+/** Adds a transaction to the lane with the fewest, of the lanes that have room and can pay for it; to none if none has. */
 function assign(
   record: TransactionRecord,
   gas: bigint,

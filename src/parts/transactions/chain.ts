@@ -51,7 +51,7 @@ export class SettlerChain {
   }
 
   /**
-   * Calls a contract with the gas that a settlement may use. Default: `from` nobody.
+   * Calls a contract with the gas that a settlement may use. Default: no `from`.
    * @throws RpcError when the contract or the node refuses; another error when the RPC does not answer
    */
   async callContract(to: string, data: string, from?: string): Promise<string> {
@@ -115,7 +115,7 @@ export class SettlerChain {
     return asHex((await this.#block(toHex(number))).hash);
   }
 
-  /** Finds the receipt of the one that was mined, of transactions with one nonce. */
+  /** Returns the receipt of whichever transaction with a nonce was mined. */
   async receiptOfAny(hashes: readonly string[]): Promise<Receipt | undefined> {
     for (const hash of hashes) {
       const receipt = await this.#receipt(hash);

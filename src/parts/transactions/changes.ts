@@ -4,7 +4,7 @@ import { Pause } from "../../core/background-loop.ts";
 export class Changes {
   readonly #watches = new Map<string, Set<() => void>>();
 
-  /** Wakes those who watch the transaction. */
+  /** Wakes the watchers of the transaction. */
   announce(reference: string): void {
     for (const wake of this.#watches.get(reference) ?? []) wake();
   }

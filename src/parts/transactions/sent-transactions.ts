@@ -22,7 +22,7 @@ export interface Sent {
 
 /** Changes that a look at the chain found, for the sender to act on. */
 export interface Findings {
-  /** References of those that the chain shows mined now. */
+  /** References of transactions that the chain now shows as mined. */
   readonly mined: readonly string[];
   /** Lost their nonce to another program's transaction. To be recorded in the journal. */
   readonly ends: readonly TransactionEnd[];
@@ -81,7 +81,7 @@ export class SentTransactions {
     this.#update(reference, { broadcastAtMs: this.#clock() });
   }
 
-  /** Those that are not mined, in the order of their nonces. */
+  /** Transactions that are not mined, in the order of their nonces. */
   unmined(account?: string): Sent[] {
     return [...this.#byReference.values()]
       .filter(({ receipt, record }) => !receipt && (account === undefined || isAccount(record, account)))
@@ -177,7 +177,7 @@ export class SentTransactions {
     return ends;
   }
 
-  /** Only a fee below the base fee is a reason to replace one that waits behind another. */
+  /** A transaction that waits behind another is replaced only if its fee is below the base fee. */
   #isStuck({ record, sinceMs, sinceBlock }: Sent, isFirst: boolean, head: Head): boolean {
     const isLong = head.number >= sinceBlock + STUCK_BLOCKS || this.#isPast(sinceMs, STUCK_MS);
     return isLong && (isFirst || readSigned(record.signed.raw).fees.maxFeePerGas < head.baseFeePerGas);

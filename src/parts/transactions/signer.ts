@@ -126,7 +126,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     throw new Error("not used by the exact scheme");
   }
 
-  /** Only for the deployment of smart accounts, which no factory is allowed for. */
+  /** Used only to deploy smart accounts, which no factory is allowed for. */
   async sendTransaction(): Promise<Hex> {
     throw new Error("smart accounts are not deployed");
   }

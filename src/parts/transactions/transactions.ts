@@ -44,7 +44,7 @@ export class Transactions {
     return record?.state === "dropped" ? undefined : record;
   }
 
-  /** Queues a transaction; one that was queued under the same reference before stays the only one. */
+  /** Queues a transaction; a transaction that was queued earlier under the same reference stays the only transaction. */
   async queue(transaction: Omit<NewTransaction, "network">): Promise<void> {
     const { journal, network, sender } = this.#parts;
     await journal.queueTransaction({ ...transaction, network });

@@ -40,7 +40,7 @@ export interface CallLookup {
 /** True if the job has succeeded and its charge is not certain yet. */
 export interface StoredResult extends Omit<JobResult, "body" | "storedBytes"> {
   readonly size: number;
-  /** Undefined for a result that is larger than a chunk: {@link CallLookup.readResult} reads it. */
+  /** Undefined if the result is larger than a chunk: {@link CallLookup.readResult} reads it. */
   readonly body: Uint8Array | undefined;
 }
 

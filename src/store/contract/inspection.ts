@@ -27,7 +27,7 @@ export interface StoreInfo {
   readonly place: string;
   readonly bytes: number;
   readonly schemaVersion: number;
-  /** Rows, with the oldest in Unix milliseconds. Undefined for a store that another version of jobgate made. */
+  /** Rows, with the oldest in Unix milliseconds. Undefined if another version of jobgate made the store. */
   readonly rows?: readonly StoredRows[];
 }
 

@@ -5,9 +5,9 @@ export interface Intake {
   accept(call: JobCall): Promise<AcceptOutcome>;
 
   /**
-   * Accepts a call unless its delivery repeats one that was accepted within the window. The check and the write are atomic,
-   * so that exactly one of many racing repeats is accepted. A repeat is reported even when the queue is full, and only
-   * accepted deliveries are remembered.
+   * Accepts a call unless its delivery repeats a delivery that was accepted within the window. The check and the write are
+   * atomic, so that exactly one of many racing repeats is accepted. A repeat is reported even when the queue is full, and
+   * only accepted deliveries are remembered.
    */
   acceptOnce(call: JobCall, delivery: Delivery): Promise<AcceptOnceOutcome>;
 }

@@ -79,7 +79,7 @@ export interface PaymentJournal {
   failPayment(key: PaymentKey, settlement: string, reason: string): Promise<FailPaymentOutcome>;
 
   /**
-   * Marks a payment as one that jobgate cannot decide, so that the operator decides. The JobCall stays held.
+   * Marks a payment unresolved, because jobgate cannot decide it and the operator has to. The JobCall stays held.
    * @returns the payment if this call changed it: only an `intent` can become unresolved
    */
   leavePaymentUnresolved(key: PaymentKey, reason: string): Promise<PaymentRecord | undefined>;
@@ -158,7 +158,7 @@ export interface UndecidedLimits {
   readonly maxOpenPerPayer: number;
   /** Token units that the payer can pay after the job, decimal. Undefined if the amount is not known. */
   readonly funds?: string;
-  /** Age of {@link funds}. The funds may still include amounts that were settled since they were read. Undefined for 0. */
+  /** Age of {@link funds}. The funds may still include amounts that were settled since they were read. Undefined means 0. */
   readonly fundsAgeMs?: number;
 }
 

@@ -57,7 +57,7 @@ export interface RefusedPayment {
   readonly message: string;
   /** Reason that the facilitator or the database gave. */
   readonly reason?: string;
-  /** Claims of the payment, verified or not. Undefined for a payment that cannot be read. */
+  /** Claims of the payment, verified or not. Undefined if the payment cannot be read. */
   readonly payment?: {
     /** Lower case. */
     readonly payer: string;

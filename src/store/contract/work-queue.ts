@@ -92,8 +92,8 @@ export interface SharedLeases {
   /** Returns the state of each lease, in the order of the leases. */
   look(leases: readonly Lease[]): Promise<LeaseStanding[]>;
   /**
-   * Calls `listener` soon with JobCalls whose leases were ended by another process than the one that granted them. A
-   * notification may be lost.
+   * Calls `listener` soon with JobCalls whose leases were ended by a process that had not granted them. A notification may
+   * be lost.
    * @returns a function that ends the subscription
    */
   onEndedElsewhere(listener: (callIds: readonly number[]) => void): () => void;
@@ -148,7 +148,7 @@ export interface DeadLetteredCall {
   readonly deadAt: number;
   /** Set if the JobCall's payment was open. The payment is released without a charge. */
   readonly released?: DecidedCharge;
-  /** Owner of the key that it holds up. Absent: it holds none. */
+  /** Owner of the key that the dead letter holds up; undefined if it holds no key. */
   readonly holdsKeyOf?: string;
 }
 

@@ -3,8 +3,8 @@ import type { Table } from "../rows.ts";
 import { type Change, count, type Effect, type Known, paymentOf, type Reactions } from "./changes.ts";
 
 /**
- * What the counts of ended payments and paid JobCalls are of. The prefix `used_`: payments that are charged after their jobs. `done` and
- * `dead`: results. `uncharged`: dead JobCalls, dropped or not, of released payments.
+ * Kinds of the counts of ended payments and paid JobCalls. The prefix `used_`: payments that are charged after their jobs.
+ * `done` and `dead`: results. `uncharged`: dead JobCalls, dropped or not, of released payments.
  */
 export type EndedName =
   | "settled"

@@ -84,7 +84,7 @@ export interface SettlablePayload {
   /** Text that identifies the payment's transaction, if the payload alone does not. */
   readonly reference?: string | undefined;
   /**
-   * The transfer that settles the payment. Undefined for a transfer of the required amount to the recipient. `none`: no
+   * The transfer that settles the payment. Undefined means a transfer of the required amount to the recipient. `none`: no
    * transfer from the payer.
    */
   readonly moves?: { readonly to: string; readonly amount: string } | "none";
@@ -177,7 +177,7 @@ export interface Method extends TransferMethod {
    * paymentsIn}).
    */
   readonly history?: ChainHistory;
-  /** Form of the names of that chain's transactions. Undefined for hashes of 32 bytes. */
+  /** Form of the names of that chain's transactions. Undefined means hashes of 32 bytes. */
   readonly transaction?: RegExp;
   /**
    * Returns the authorization that pays a payment, as its EVM chain shows it.

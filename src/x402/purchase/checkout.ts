@@ -24,7 +24,7 @@ type Sale =
 /** A request without a payment, and the offers that its client can pay. */
 export interface UnpaidRequest {
   readonly job: SoldPolicy;
-  /** Undefined in a request that buys nothing. */
+  /** Undefined if the request buys nothing. */
   readonly body: Uint8Array | undefined;
   /** Hash of the whole request, at a job's own route. */
   readonly requestHash: string | undefined;

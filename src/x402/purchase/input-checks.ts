@@ -35,7 +35,7 @@ interface InputSchema {
 type Outcome = readonly BodyProblem[] | number;
 
 /**
- * Checks bodies in the time that a budget leaves for them: the fast ones at once, the others in a thread and one after
+ * Checks bodies in the time that a budget leaves for them: fast checks at once, other checks in a thread and one after
  * another. This also applies to requests with a payment, because the payment has not been verified yet.
  */
 export class BodyChecks {

@@ -76,7 +76,7 @@ export interface Requirement {
 /** A check of a part at a named place in the order of a purchase. */
 export interface TermsCheck {
   readonly name: string;
-  /** Jobs to which the check applies, by `jobKeyText`. Undefined for all jobs. */
+  /** Jobs to which the check applies, by `jobKeyText`. Undefined means all jobs. */
   readonly jobs?: Pick<ReadonlySet<string>, "has">;
   /** The step that the check comes before. */
   readonly before: StepName;

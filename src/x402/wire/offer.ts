@@ -56,7 +56,7 @@ export interface Offer {
   readonly charge?: LateCharge | undefined;
   /** Charge to which the method lowers the amount once the job has ended. Undefined if nothing is charged back. */
   readonly chargesBack?: ChargeBack | undefined;
-  /** x402 scheme, unless {@link charge} has a scheme. Undefined for `exact`. */
+  /** x402 scheme, unless {@link charge} has a scheme. Undefined means `exact`. */
   readonly scheme?: string | undefined;
   /** Further fields of the offer's `extra`, which clients that name the whole offer send back. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined;
@@ -106,7 +106,7 @@ export interface ChargeTerms {
 /** Description of a job in its 402. */
 export interface JobDescription {
   readonly resource: ResourceInfo & {
-    /** Size of the job's largest result. Undefined for the default size. */
+    /** Size of the job's largest result. Undefined means the default size. */
     readonly maxResultBytes?: number;
     /** Undefined if results are kept. */
     readonly storeAnswers?: false;
@@ -302,7 +302,7 @@ export function offeredMethod({ transferMethod }: Pick<OfferedToken, "transferMe
 
 /** Returns the fields of an x402 offer's `extra` for a token on an EVM chain: its EIP-712 domain, and its transfer method. */
 export function extraOf(token: {
-  /** Undefined for an EVM chain. */
+  /** Undefined means an EVM chain. */
   readonly network?: string;
   readonly eip3009?: OfferedToken["eip3009"] | undefined;
   readonly transferMethod: string;

@@ -14,8 +14,8 @@ export interface JobPath extends JobKey {
 }
 
 /**
- * Parses a raw path as one of a job's routes. Ids are canonical decimals (u64 and u32), so percent-encoding, signs,
- * leading zeros and doubled or trailing slashes never reach a job.
+ * Parses a raw path as a route of a job. Ids are canonical decimals (u64 and u32), so percent-encoding, signs, leading zeros
+ * and doubled or trailing slashes never reach a job.
  */
 export function parseJobPath(path: string): JobPath | undefined {
   const match = JOB_PATH.exec(path);

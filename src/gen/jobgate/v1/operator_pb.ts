@@ -198,9 +198,8 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   paidCalls?: GetTotalsResponse_PaidCalls | undefined;
 
   /**
-   * False is a fault in jobgate. True if both sums are right:
-   * ready + leased + done + dead of paid_calls = payments.settled - deferred.settled + the sum of deferred;
-   * dead = kept + uncharged + refunds, of which those of released payments do not count.
+   * False is a fault in jobgate. True if both sums are right: ready + leased + done + dead of paid_calls = payments.settled
+   * - deferred.settled + the sum of deferred; dead = kept + uncharged + refunds, without refunds of released payments.
    *
    * @generated from field: bool balanced = 4;
    */
@@ -368,7 +367,7 @@ export type GetTotalsResponse_Deferred = Message<"jobgate.v1.GetTotalsResponse.D
   authorized: bigint;
 
   /**
-   * Those whose JobCalls are not finished.
+   * Payments whose JobCalls are not finished.
    *
    * @generated from field: uint64 running = 2;
    */
@@ -656,7 +655,7 @@ export const GetTotalsResponse_PaymentAlertsSchema: GenMessage<GetTotalsResponse
   messageDesc(file_jobgate_v1_operator, 3, 6);
 
 /**
- * Callbacks counts callbacks by state; those that ended, for a week.
+ * Callbacks counts callbacks by state; ended callbacks are counted for a week.
  *
  * @generated from message jobgate.v1.GetTotalsResponse.Callbacks
  */
@@ -739,7 +738,7 @@ export type HeldKey = Message<"jobgate.v1.HeldKey"> & {
   since?: Timestamp | undefined;
 
   /**
-   * Absent unless the key is paused.
+   * Set only if the key is paused.
    *
    * @generated from field: jobgate.v1.Pausable.Details pause = 6;
    */
@@ -1469,7 +1468,7 @@ export const SearchRequestSchema: GenMessage<SearchRequest> = /*@__PURE__*/
  */
 export type SearchResponse = Message<"jobgate.v1.SearchResponse"> & {
   /**
-   * In the order of SearchKind; at most 20 of each kind.
+   * Results in the order of SearchKind; at most 20 of each kind.
    *
    * @generated from field: repeated jobgate.v1.SearchResult results = 1;
    */
@@ -1511,7 +1510,7 @@ export type SearchResult = Message<"jobgate.v1.SearchResult"> & {
   kind: SearchKind;
 
   /**
-   * What has the text, in full.
+   * Full value that contains the text.
    *
    * @generated from field: string value = 2;
    */
@@ -1553,7 +1552,7 @@ export type SearchResult = Message<"jobgate.v1.SearchResult"> & {
   jobId: bigint;
 
   /**
-   * State of the call. Unspecified for one that was never queued, and for other kinds.
+   * State of the call. Unspecified for a call that was never queued, and for other kinds.
    *
    * @generated from field: jobgate.v1.CallState state = 8;
    */
@@ -1658,7 +1657,7 @@ export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
   refund?: Refund | undefined;
 
   /**
-   * Who is told about it, newest first. ListCallbacks has more than the first 50.
+   * Callbacks about the call, newest first. ListCallbacks has more than the first 50.
    *
    * @generated from field: repeated jobgate.v1.Callback callbacks = 6;
    */
@@ -1777,7 +1776,7 @@ export const GetCallContentRequestSchema: GenMessage<GetCallContentRequest> = /*
  */
 export type GetCallContentResponse = Message<"jobgate.v1.GetCallContentResponse"> & {
   /**
-   * The first 65536 bytes of the body. Absent once the JobCall is done: the body is not kept.
+   * The first 65536 bytes of the body. Not set once the JobCall is done, because its body is then not kept.
    *
    * @generated from field: optional bytes body = 1;
    */
@@ -1791,7 +1790,7 @@ export type GetCallContentResponse = Message<"jobgate.v1.GetCallContentResponse"
   bodyBytes: bigint;
 
   /**
-   * The first 65536 bytes of the result. Absent without a result that is kept.
+   * The first 65536 bytes of the result. Not set if no result is kept.
    *
    * @generated from field: optional bytes result = 3;
    */
@@ -2485,7 +2484,7 @@ export type AdoptPaymentResponse_Adopted = Message<"jobgate.v1.AdoptPaymentRespo
   transaction: string;
 
   /**
-   * Jobs whose price is the amount now. None: the payment buys nothing until a job has that price.
+   * Jobs whose price is the amount now. If empty, the payment buys nothing until a job has that price.
    *
    * @generated from field: repeated jobgate.v1.AdoptPaymentResponse.Job jobs = 10;
    */
@@ -2536,7 +2535,7 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   asks: boolean;
 
   /**
-   * Why it waits or failed.
+   * Reason why it waits or failed.
    *
    * @generated from field: string reason = 4;
    */
@@ -2683,7 +2682,7 @@ export type PaymentAlert = Message<"jobgate.v1.PaymentAlert"> & {
   id: bigint;
 
   /**
-   * Why.
+   * Kind of trouble.
    *
    * @generated from field: jobgate.v1.PaymentAlertKind kind = 2;
    */
@@ -2760,7 +2759,7 @@ export type PaymentAlert = Message<"jobgate.v1.PaymentAlert"> & {
   amountText: string;
 
   /**
-   * What happened.
+   * Event that happened.
    *
    * @generated from field: string reason = 13;
    */
@@ -2859,7 +2858,7 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   state: ChannelState;
 
   /**
-   * Why it is stopped.
+   * Reason why the channel is stopped.
    *
    * @generated from field: string reason = 3;
    */
@@ -3531,7 +3530,7 @@ export type Callback = Message<"jobgate.v1.Callback"> & {
   attempts: number;
 
   /**
-   * Why the last request failed.
+   * Reason why the last request failed.
    *
    * @generated from field: string reason = 8;
    */
@@ -3721,7 +3720,7 @@ export const TestCallbacksResponseSchema: GenMessage<TestCallbacksResponse> = /*
   messageDesc(file_jobgate_v1_operator, 62);
 
 /**
- * Outcome is that of one URL.
+ * Outcome of the message to one URL.
  *
  * @generated from message jobgate.v1.TestCallbacksResponse.Outcome
  */
@@ -3734,7 +3733,7 @@ export type TestCallbacksResponse_Outcome = Message<"jobgate.v1.TestCallbacksRes
   url: string;
 
   /**
-   * Why the request failed; empty if it was answered with success.
+   * Reason why the request failed; empty if it succeeded.
    *
    * @generated from field: string problem = 2;
    */
@@ -3993,7 +3992,7 @@ export type Movement = Message<"jobgate.v1.Movement"> & {
   amount: string;
 
   /**
-   * Own account: pay_to, or the one that refunds or settles.
+   * Own account: pay_to, or the account that refunds or settles.
    *
    * @generated from field: string account = 10;
    */
@@ -4007,7 +4006,7 @@ export type Movement = Message<"jobgate.v1.Movement"> & {
   counterparty: string;
 
   /**
-   * ID of the JobCall. Absent, as all of the sale, for a fee.
+   * ID of the JobCall. Not set for a fee, like all fields of the sale.
    *
    * @generated from field: optional uint64 call_id = 12;
    */
@@ -4176,7 +4175,7 @@ export type MovementSum = Message<"jobgate.v1.MovementSum"> & {
   day?: Timestamp | undefined;
 
   /**
-   * Service of the job, if sums are of jobs. Absent for what is not of one job.
+   * Service of the job, if sums are of jobs. Not set for movements that belong to no single job.
    *
    * @generated from field: optional uint64 service_id = 2;
    */
@@ -4598,7 +4597,7 @@ export type ListDeadLetterGroupsResponse = Message<"jobgate.v1.ListDeadLetterGro
   groups: DeadLetterGroup[];
 
   /**
-   * Number of groups, those that are left out included.
+   * Number of groups, including groups that are left out.
    *
    * @generated from field: uint64 total_groups = 2;
    */
@@ -5273,7 +5272,7 @@ export type UntakenJob = Message<"jobgate.v1.UntakenJob"> & {
   name: string;
 
   /**
-   * Calls that wait. Those that wait for their next attempt are not counted.
+   * Calls that wait. Calls that wait for their next attempt are not counted.
    *
    * @generated from field: uint64 calls = 5;
    */
@@ -5322,7 +5321,7 @@ export const ListNetworksRequestSchema: GenMessage<ListNetworksRequest> = /*@__P
  */
 export type ListNetworksResponse = Message<"jobgate.v1.ListNetworksResponse"> & {
   /**
-   * In the order of the request.
+   * Results in the order of the request.
    *
    * @generated from field: repeated jobgate.v1.Network networks = 1;
    */
@@ -6127,7 +6126,7 @@ export const Event_RetriedSchema: GenMessage<Event_Retried> = /*@__PURE__*/
  */
 export type Event_DeadLettered = Message<"jobgate.v1.Event.DeadLettered"> & {
   /**
-   * Why.
+   * Reason why the delivery failed.
    *
    * @generated from field: string reason = 1;
    */
@@ -6142,7 +6141,7 @@ export const Event_DeadLetteredSchema: GenMessage<Event_DeadLettered> = /*@__PUR
   messageDesc(file_jobgate_v1_operator, 115, 5);
 
 /**
- * Dropped: the operator dropped the dead letter. In timelines, its time is that of the dead letter.
+ * Dropped: the operator dropped the dead letter. In timelines, its time is the time of the dead letter.
  *
  * @generated from message jobgate.v1.Event.Dropped
  */
@@ -6415,7 +6414,7 @@ export type RefusedPayment = Message<"jobgate.v1.RefusedPayment"> & {
   message: string;
 
   /**
-   * What the facilitator or another server gave as reason; empty if it gave none.
+   * Reason that the facilitator or another server gave; empty if it gave none.
    *
    * @generated from field: string reason = 8;
    */
@@ -6464,14 +6463,14 @@ export type ListRefusedPaymentsRequest = Message<"jobgate.v1.ListRefusedPayments
   payer: string;
 
   /**
-   * Only those for jobs of this service.
+   * Selects payments for jobs of this service.
    *
    * @generated from field: optional uint64 service_id = 2;
    */
   serviceId?: bigint | undefined;
 
   /**
-   * Only those for jobs with this index.
+   * Selects payments for jobs with this index.
    *
    * @generated from field: optional uint32 job_index = 3;
    */
@@ -6570,7 +6569,7 @@ export type CountRefusedPaymentsResponse = Message<"jobgate.v1.CountRefusedPayme
   counts: RefusedPaymentCount[];
 
   /**
-   * Number of all payments that were refused, those that are in none of the counts included.
+   * Number of all payments that were refused, including payments that are in none of the counts.
    *
    * @generated from field: uint64 total = 2;
    */
@@ -6612,7 +6611,7 @@ export type RefusedPaymentCount = Message<"jobgate.v1.RefusedPaymentCount"> & {
   code: string;
 
   /**
-   * What the facilitator or another server gave as reason; empty if it gave none.
+   * Reason that the facilitator or another server gave; empty if it gave none.
    *
    * @generated from field: string reason = 4;
    */
@@ -7274,7 +7273,7 @@ export const MovementKind = {
   REFUND: 3,
 
   /**
-   * Gas of a transaction that jobgate sent, also of one that reverted.
+   * Gas of a transaction that jobgate sent, even if it reverted.
    *
    * @generated from enum value: MOVEMENT_KIND_NETWORK_FEE = 4;
    */
@@ -7440,9 +7439,9 @@ export const OperatorService: GenService<{
     output: typeof GetCallContentResponseSchema;
   },
   /**
-   * ResendCall sends a JobCall to its job once more, as a new JobCall of origin operator with the same body and metadata. Nobody is
-   * charged for it, it has no result for anybody, and the first JobCall and its payment stay as they are. Its metadata names the first
-   * JobCall: X-OPERATOR-RESENT-CALL-ID. jobgate logs who resent it and why.
+   * ResendCall sends a JobCall to its job once more, as a new JobCall of origin operator with the same body and metadata.
+   * The new JobCall is not charged and has no result for a buyer. The first JobCall and its payment do not change. Its
+   * metadata names the first JobCall: X-OPERATOR-RESENT-CALL-ID. jobgate logs who resent it and why.
    *
    * NOT_FOUND if no JobCall has this call ID. FAILED_PRECONDITION if its body is not kept, because it has ended; if it is not paid yet;
    * or if the configuration lacks its job. UNAVAILABLE if the queue is full, or the job is paused and refuses new JobCalls.
@@ -7514,9 +7513,10 @@ export const OperatorService: GenService<{
     output: typeof ListRefundsResponseSchema;
   },
   /**
-   * ApproveRefund has a refund sent that waits for the operator, that failed, or that was declined, and records who
-   * decided that and why. One that failed is sent by a new transaction: the one before has certainly moved nothing. One that asks
-   * while it is being sent is sent by a new transaction, too: the operator says that no block has the one before.
+   * ApproveRefund has a refund sent that waits for the operator, that failed, or that was declined, and records who decided
+   * that and why. A failed refund is sent by a new transaction, because the transaction before has certainly moved nothing.
+   * A refund that asks while it is being sent is also sent by a new transaction: the operator says that no block has the one
+   * before.
    *
    * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION if it is to be sent already, or was sent.
    *
@@ -7734,8 +7734,8 @@ export const OperatorService: GenService<{
     output: typeof GetDeadLetterResponseSchema;
   },
   /**
-   * RetryDeadLetters puts dead letters back in the queue. Their attempts are forgiven, but attempt numbers continue.
-   * Those named by ID are retried even into a full queue; those of a group only while half of it is free.
+   * RetryDeadLetters puts dead letters back in the queue. Their attempts are forgiven, but attempt numbers continue. Those
+   * named by ID are retried even into a full queue; calls of a group only while half of the queue is free.
    *
    * @generated from rpc jobgate.v1.OperatorService.RetryDeadLetters
    */

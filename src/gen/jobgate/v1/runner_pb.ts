@@ -611,8 +611,8 @@ export type RunnerMessage = Message<"jobgate.v1.RunnerMessage"> & {
   subscribe?: SubscribeRequest | undefined;
 
   /**
-   * Maximum number of unfinished JobCalls from now on, instead of that of subscribe. 0 pauses the stream;
-   * unset changes nothing.
+   * Maximum number of unfinished JobCalls from now on, instead of the number in subscribe. 0 pauses the stream; unset
+   * changes nothing.
    *
    * @generated from field: optional uint32 max_in_flight = 2;
    */
@@ -903,11 +903,10 @@ export const RunnerService: GenService<{
    * Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
    * to the next subscriber.
    *
-   * A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the
-   * statuses that are due, and ends the stream. It takes JobCalls that crossed the pause for ones that the runner
-   * ignored: they go to the next subscriber without using up an attempt.
-   * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
-   * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
+   * A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
+   * that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
+   * go to the next subscriber without using up an attempt. buf:lint:ignore RPC_REQUEST_STANDARD_NAME buf:lint:ignore
+   * RPC_RESPONSE_STANDARD_NAME
    *
    * @generated from rpc jobgate.v1.RunnerService.Work
    */

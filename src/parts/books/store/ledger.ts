@@ -68,7 +68,7 @@ export interface Movement extends MovementPlace {
   readonly kind: MovementKind;
   /** CAIP-2. */
   readonly network: string;
-  /** Absent for the network's own coin, which fees are paid in. */
+  /** Undefined means the network's own coin, in which fees are paid. */
   readonly token?: { readonly asset: string; readonly symbol: string } | undefined;
   readonly decimals: number;
   /** Base units, decimal: negative when they leave the account. */
@@ -79,7 +79,7 @@ export interface Movement extends MovementPlace {
   readonly counterparty?: string | undefined;
   readonly transaction?: string | undefined;
   readonly block?: string | undefined;
-  /** The sale. Absent for fees. */
+  /** The sale. Undefined if the movement is a fee. */
   readonly sale?:
     | {
         readonly callId: number;

@@ -16,8 +16,9 @@ export interface SeenChannel extends ChannelState {
 }
 
 /**
- * Returns the state of a channel in its confirmed block, with two exceptions. A withdrawal in the newest block counts before it is
- * confirmed. A balance that was counted stays if the newest block has it, because a node that lags may not know a deposit yet.
+ * Returns the state of a channel in its confirmed block, with two exceptions. A withdrawal in the newest block is used
+ * before it is confirmed. A balance that was already used stays in use if the newest block shows it, because a node that
+ * lags may not know a deposit yet.
  */
 export function merged(
   row: Pick<ChannelRow, "balance" | "withdraw_at">,
@@ -72,7 +73,7 @@ export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelR
     const isWithdrawn = isShort && !isOld && now - row.updated_at >= SHORT_MS;
     return (isWithdrawn ? withdrawn({ ...next, ...shown }, now) : undefined) ?? stopped(next, SHORT);
   }
-  // Whoever sent a deposit, it counts.
+  // A deposit is added whichever account sent it.
   const paid = BigInt(chain.balance) > BigInt(row.balance) && !isOld ? { ...next, ...shown } : next;
   return row.status === "stopped" && row.reason === SHORT ? { ...paid, status: "open", reason: null } : paid;
 }

@@ -22,7 +22,7 @@ export interface DuePlace {
 export interface ChannelLedger extends OperatedChannels {
   findChannel(channelId: string): Promise<ChannelRow | undefined>;
   findCharge(callId: number): Promise<ChargeRow | undefined>;
-  /** Finds what the journal tells the payment of a call by. */
+  /** Finds the fields by which the journal identifies the payment of a call. */
   findPaymentOfCall(callId: number): Promise<Pick<PaymentRow, "nonce" | "fingerprint"> | undefined>;
   /** Counts the calls bought with a voucher that were charged back. */
   countReturned(channelId: string, cumulative: string): Promise<number>;
@@ -51,18 +51,18 @@ export interface ChannelLedger extends OperatedChannels {
     readonly after?: { readonly channelId: string; readonly callId: number } | undefined;
     readonly limit: number;
   }): Promise<readonly UncountedCharges[]>;
-  /** Adds to the sums of a channel what became of charges. */
+  /** Adds the outcomes of charges to the sums of a channel. */
   countCharges(
     channelId: string,
     charges: Pick<UncountedCharges, "callIds" | "next">,
   ): Promise<ChannelRow | undefined>;
   /** Makes pending charges final if their payer withdraws. @returns the channel after that */
   makeFinal(channelId: string, callIds: readonly number[]): Promise<ChannelRow | undefined>;
-  /** Notes what a claim is about to ask for. @returns the channels that have something to claim */
+  /** Records the sum that a claim is about to request. @returns the channels that have something to claim */
   askClaims(channelIds: readonly string[]): Promise<readonly ChannelRow[]>;
   /** Compares a channel with what its chain shows. @returns it as it is then */
   seeChannel(channelId: string, chain: SeenChannel): Promise<ChannelRow | undefined>;
-  /** Adds a channel that the chain has and the store does not. @returns the channel, as the store has it; undefined if another store has it */
+  /** Adds a channel that the chain has and the store lacks. @returns the stored channel; undefined if another store has it */
   adoptChannel(opened: OpenedChannel, chain: SeenChannel): Promise<ChannelRow | undefined>;
   /** Begins to pay a payer back, or finds the refund that goes on. */
   beginChannelRefund(channelId: string, asked: AskedRefund): Promise<RefundDecision>;

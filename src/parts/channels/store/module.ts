@@ -132,7 +132,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
         `EXISTS (SELECT 1 FROM ${schema}channel_charges AS charge WHERE charge.call_id = ${row}.call_id AND is_counted = 0)`,
     },
   ],
-  // What was charged back above the base tells how often the next voucher was bought with.
+  // The calls charged back above the base show how often the next voucher was already used.
   forgottenWithPayments: {
     table: CHARGES_TABLE.name,
     if: ({ schema }, row) =>

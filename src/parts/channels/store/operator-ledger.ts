@@ -2,7 +2,7 @@ import type { SeenChannel } from "./chain-rules.ts";
 import type { AskedRefund, RefundDecision } from "./refund-rules.ts";
 import type { ChannelRow, ChannelStatus, ChargeRow, DecisionRow } from "./row.ts";
 
-/** Who decides something about channels, and why. */
+/** Name and note of the operator who decides about channels. */
 export interface Signature {
   readonly by: string;
   readonly note: string;

@@ -28,7 +28,7 @@ export interface ChannelRow {
   /** JSON of the channel's configuration. */
   config: string;
   status: ChannelStatus;
-  /** Why it is stopped, for the operator. */
+  /** Reason why the channel is stopped, for the operator. */
   reason: string | null;
   /** The highest voucher whose call was not charged back. The next voucher adds to it. */
   base: string;
@@ -80,7 +80,7 @@ export interface ChargeRow {
   /** All that its voucher pays from the channel. */
   cumulative: string;
   amount: string;
-  /** Part of the amount that its call has used, as far as it is known. The rest is charged back. */
+  /** Part of the amount that its call is known to have used. The rest is charged back. */
   used: string;
   /** Deposit that came with the voucher and that the balance does not have yet; 0 if there is none. */
   deposit: string;

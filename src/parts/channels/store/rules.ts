@@ -19,7 +19,7 @@ export interface NewVoucher {
   readonly deposit: bigint;
 }
 
-/** Why a voucher does not pay a call, with what its payer signs the next voucher by. */
+/** Reason why a voucher does not pay a call, with the sums from which the payer signs the next voucher. */
 export interface ChannelRefusal {
   /** Error code of x402. */
   readonly error: string;
@@ -178,7 +178,7 @@ export function counted(
   return { ...sums, row: withDue(sums.row, now) };
 }
 
-/** Returns a channel whose base was charged back. A voucher above the new base is as unused. */
+/** Returns a channel whose base was charged back. A voucher above the new base can be used again. */
 function fallen(row: ChannelRow, next: ChargeRow | undefined): ChannelRow {
   return next !== undefined && BigInt(next.cumulative) > BigInt(row.kept)
     ? { ...row, base: next.cumulative, base_call: next.call_id }

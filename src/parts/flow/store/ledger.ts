@@ -45,8 +45,8 @@ export interface KeyLedger {
   listHeldKeys(limit: number, only?: KeyName): Promise<HeldKey[]>;
   countKeys(): Promise<KeyCounts[]>;
   /**
-   * Pauses a key: from now on no JobCall of it becomes ready. One that is ready already is found by {@link findCallsOfKey}. If the key
-   * is paused already, its time stays, and the rest changes.
+   * Pauses a key: from now on no JobCall of it becomes ready. A JobCall that is already ready is found by {@link
+   * findCallsOfKey}. If the key is paused already, its time stays, and the rest changes.
    */
   pauseKey(pause: KeyName & Pick<KeyPause, "by" | "note" | "refusesAccepts">): Promise<void>;
   /** Finds the JobCalls of a key that are ready or delayed. Reads all that are. */

@@ -9,7 +9,7 @@ interface LimitRow {
   readonly starts: string;
 }
 
-/** How many JobCalls were given out up to which times, oldest first: Unix milliseconds, rounded up. */
+/** Numbers of JobCalls that were given out up to each time, oldest first: Unix milliseconds, rounded up. */
 type Starts = readonly (readonly [at: number, calls: number])[];
 
 const LIMITS: Table<LimitRow, "job_id"> = {

@@ -8,11 +8,9 @@ import type { StoreTotals } from "../../../store/store.ts";
 import type { HeldKey, KeyCounts, KeyLedger } from "./ledger.ts";
 import { LIMITING, limitsSchema } from "./limits.ts";
 
-/*
- * Of the JobCalls with one key, only one is ready, leased or delayed. The others are held, and the commit that ends this one makes
- * the oldest of them ready. So claims read nothing of this, a JobCall that waits is written once, and an idle key has no row.
- * The JobCalls of a key that the operator has paused are all held, but for one that is out.
- */
+/* Only one of the JobCalls with a key is ready, leased or delayed. The others are held, and the commit that ends this one
+   makes the oldest of them ready. So claims read nothing of this, a JobCall that waits is written once, and an idle key
+   has no row. The JobCalls of a key that the operator has paused are all held, except a leased JobCall. */
 
 /** A key with a JobCall that is not over, or a key that the operator has paused. */
 interface KeyRow {
@@ -196,7 +194,7 @@ export const FLOW: StoreModule<KeyLedger> = {
 
 interface HeldCounts {
   readonly held: number;
-  /** Those that a dead letter holds up included. */
+  /** The number includes JobCalls that a dead letter holds up. */
   readonly paused: number;
 }
 

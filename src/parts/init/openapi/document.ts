@@ -32,7 +32,7 @@ export interface OpenApiDocument {
 export async function readDocument(source: string): Promise<OpenApiDocument> {
   if (!/^https?:\/\//i.test(source)) return documentOf(source, await readBytes(source));
   if (!URL.canParse(source)) throw new Refusal([`--openapi has a URL that is none; ${EXPECTED}`]);
-  // What is shown and kept is without the credentials.
+  // The shown and stored URL has no credentials.
   const { url: address, headers } = splitCredentials(source);
   const shown = withoutQuery(address);
   const { bytes, url } = await request(address, shown, headers);

@@ -8,7 +8,7 @@ import { readParameters } from "./parameters.ts";
 import { routeOf } from "./paths.ts";
 import { bodySchema } from "./schemas.ts";
 
-/** Methods of routes. Those that OpenAPI has besides sell nothing. */
+/** Methods of routes. OpenAPI's other methods cannot be sold. */
 const METHODS = ["get", "post", "put", "patch", "delete"] as const;
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
 const MAX_NAME = 63;

@@ -80,8 +80,8 @@ const accountText = ({ network, asset, payTo }: AcceptedToken) =>
   [network, oneSpelling(asset), oneSpelling(payTo)].join("/");
 
 /**
- * Removes the transfers that the payer's payments made. Reads all of his payments, not only those since the copy: one
- * that was long undecided may have made a transfer.
+ * Removes the transfers that the payer's payments made. Reads all payments of the payer, even payments from before the copy,
+ * because a payment that was undecided for long may have made a transfer.
  */
 async function withoutPayment(
   client: OperatorClient,

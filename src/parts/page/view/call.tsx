@@ -191,7 +191,7 @@ function PaymentPanel({ payment }: { payment: Payment }) {
   );
 }
 
-/** Why a paid call has no refund to send, and how to give its money back then. */
+/** Explanation why a paid call has no refund to send, and how to give its money back then. */
 function NoRefund({ call: { state }, payment }: { call: Call; payment: Payment }) {
   if (payment.state !== PaymentState.SETTLED || state !== CallState.DONE) return null;
   return (

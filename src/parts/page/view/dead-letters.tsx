@@ -16,7 +16,7 @@ import {
 import { Pager, readEntries } from "../../../page/tools/lists.tsx";
 import { type Filters, href, open } from "../../../page/tools/route.ts";
 
-/** Dead letters in groups by job and reason, or those of one group. */
+/** Dead letters in groups by job and reason, or the dead letters of one group. */
 export function DeadLetters({ filters }: { filters: Filters }) {
   const { reason, job, text = "" } = filters;
   return reason === undefined && job === undefined ? <Groups text={text} /> : <Group filters={filters} />;
@@ -246,7 +246,7 @@ function useDeadLetterActions() {
   return { act, problem, progress, dialog };
 }
 
-/** How far an action on a group is. */
+/** Progress of an action on a group. */
 interface Done {
   readonly count: number;
   /** The queue has no room for more. */

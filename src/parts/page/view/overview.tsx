@@ -146,7 +146,7 @@ function Tiles() {
   );
 }
 
-/** A number that leads to its list. `tone` is that of a number above 0. */
+/** A number that leads to its list. `tone` applies to a number above 0. */
 function Tile(props: {
   name: string;
   count?: bigint | undefined;

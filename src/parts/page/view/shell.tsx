@@ -183,7 +183,7 @@ function Pill({ tone, children }: { tone: string | undefined; children: Componen
   );
 }
 
-/** Errors of the questions that failed when last asked, unless nobody asks them any more. */
+/** Errors of the queries that failed at their last run, unless no view uses them any more. */
 function useFailures(onRefused: () => void): readonly Error[] {
   const [failures, setFailures] = useState<ReadonlyMap<string, Error>>(new Map());
   useEffect(
@@ -243,7 +243,10 @@ function useEvents(flow: Flow, onRefused: () => void): boolean {
   return isStreaming;
 }
 
-/** First parts of the keys of the questions whose answers an event changes, besides those that each one changes. */
+/**
+ * First parts of the keys of the questions whose answers an event changes, in addition to the queries that every event
+ * changes.
+ */
 const TOPICS: Readonly<Record<string, readonly string[]>> = {
   delivered: ["runners"],
   acked: ["runners"],

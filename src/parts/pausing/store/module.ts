@@ -11,7 +11,7 @@ interface PauseRow {
   readonly refuses_accepts: number;
   readonly decided_by: string;
   readonly note: string;
-  /** Null after a resume. */
+  /** The value is null after a resume. */
   readonly since: number | null;
 }
 

@@ -56,7 +56,7 @@ CREATE INDEX payment_alerts_by_kind ON ${schema}payment_alerts (kind, id);
 const REACTIONS: Reactions = {
   paymentDecided({ payment }) {
     const { state, charge, closed, updated_at: at } = payment;
-    // What the operator decides is known to the operator.
+    // A decision of the operator needs no alert.
     if (state === "failed" && charge !== "before" && closed === null)
       return alert("charge_lost", payment, at);
     return isPaidAfterAll(payment) ? alert("paid", payment, at) : [];

@@ -8,7 +8,7 @@ type CallEntry = Entry<LeaseStep>;
 
 const CHANGES_NO_END: ReadonlySet<string> = new Set(["extend", "appendResult"]);
 
-/** Operations on a lease, and those on dead letters that write. */
+/** Operations on a lease, and writing operations on dead letters. */
 export class CallsPart implements BatchPart {
   readonly callIds = 0;
   readonly #entries: readonly CallEntry[];

@@ -89,7 +89,7 @@ const CLAIM_ALL_BUT = claimOfJobs("claim_all_but", {
   where: "id IS NOT NULL AND NOT id = ANY ($6::text[])",
 });
 
-// $8 whether $6 lists the jobs to claim, in place of those to leave out · $9, $10 limited jobs, and what is left of each
+// $8 whether $6 lists the jobs to claim, instead of the jobs to leave out · $9, $10 limited jobs, and what is left of each
 const CLAIM_LIMITED = claimOfJobs("claim_limited", {
   cte: READY_JOBS,
   where: "id IS NOT NULL AND (id = ANY ($6::text[])) = $8::boolean",

@@ -60,7 +60,7 @@ const END_OLD_WATCHES = statement<{ ended: number }>(
 type Begin = Entry<"beginPayment">;
 type Decision = Entry<PaymentStep>;
 
-/** Payment operations that write. Those that end a payment come before those that begin one. */
+/** Payment operations that write. Operations that end a payment come before operations that begin a payment. */
 export class PaymentsPart implements BatchPart {
   readonly callIds: number;
   readonly #decisions: readonly Decision[];

@@ -11,7 +11,7 @@ export interface PostgresAddress {
   readonly url: string;
   /** File with the password. Connections read it when they open. */
   readonly passwordFile?: string | undefined;
-  /** Absent: the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
+  /** Undefined means the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
   readonly tls?: PostgresTls | undefined;
   /** Authorities to trust in place of the well-known ones, in PEM. */
   readonly ca?: string | undefined;
@@ -24,7 +24,7 @@ export interface PostgresAddress {
  */
 type PostgresTls = "disable" | "require" | "verify-full";
 
-/** Limits in milliseconds; each one that is exceeded ends in an error. */
+/** Limits in milliseconds; exceeding a limit ends in an error. */
 export interface PostgresTimeouts {
   readonly connectMs: number;
   /** Wait for a row or an index entry that another transaction has changed. */
@@ -57,7 +57,7 @@ export function operatorTimeouts(timeouts: PostgresTimeouts): PostgresTimeouts {
 
 const INT8_OID = 20;
 
-/** Options of every connection. @param address one whose URL has one host */
+/** Options of every connection. @param address an address whose URL has one host */
 export function clientConfig(address: PostgresAddress, timeouts: PostgresTimeouts): ClientConfig {
   const url = new URL(address.url);
   const tls = address.tls ?? (url.searchParams.get("sslmode") as PostgresTls | null) ?? defaultTls(url);
@@ -108,7 +108,7 @@ export class BoundedClient extends pg.Client {
   /** Statement that sets up each transaction, if sessions are not kept between transactions. */
   readonly begin: string | undefined;
 
-  /** @param address one whose URL has one host */
+  /** @param address an address whose URL has one host */
   constructor(address: PostgresAddress, timeouts: PostgresTimeouts, begin?: string) {
     super(clientConfig(address, timeouts));
     this.begin = begin;

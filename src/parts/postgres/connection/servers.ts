@@ -48,8 +48,8 @@ export class Servers {
   }
 
   /**
-   * Finds the server that takes writes, and uses it. Checks all servers at once, because one that is gone does not answer.
-   * Searches that begin while one is in progress share its result.
+   * Finds the server that takes writes, and uses it. Checks all servers at once, because a server that is gone does not
+   * answer. Searches that begin while one is in progress share its result.
    * @throws NoPrimary
    */
   search(): Promise<void> {

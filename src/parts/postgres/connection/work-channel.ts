@@ -11,7 +11,7 @@ interface News {
   readonly endedCallIds: readonly number[];
 }
 
-/** Those who hear of other replicas' news. */
+/** Listeners to news from other replicas. */
 export interface WorkListeners {
   /** Called when another replica has work, or may have had while the connection was broken. */
   readonly onWork: () => void;

@@ -43,8 +43,8 @@ export interface RefundLedger {
   endRefund(callId: number, reference: string, end: RefundEnd): Promise<Refund | undefined>;
 
   /**
-   * The operator approves or declines a refund. Takes those for which {@link "./rules.ts".decided} returns a
-   * refund; approving one that failed begins its next attempt.
+   * The operator approves or declines a refund. Accepts refunds for which {@link "./rules.ts".decided} returns a refund.
+   * Approving a failed refund begins its next attempt.
    */
   decideRefund(callId: number, decision: RefundDecision): Promise<DecideRefundOutcome>;
 
@@ -97,7 +97,7 @@ export interface Refund {
   readonly reference?: string | undefined;
   /** Hash of the mined transaction; while `sending`, hash of a transaction that is lost. */
   readonly transaction?: string | undefined;
-  /** Why it failed, or waits. */
+  /** Reason why the refund failed, or waits. */
   readonly reason?: string | undefined;
   /**
    * Last decision of an operator, with its time in Unix milliseconds. `waivesProof`: the operator approved the refund

@@ -34,7 +34,7 @@ const REACTIONS: Reactions = {
   paymentContradicted({ payment, at }, known) {
     const moved = payment.state === "released" && movedElsewhere(payment.settlement ?? undefined);
     if (!moved) return [];
-    // In a copy of a store, a refund may have been sent since the copy was made.
+    // A refund in a copy of a store may have been sent since the copy was made.
     return owed(payment, { amount: moved.amount, isApproved: payment.on_failure !== "ask", at }, known);
   },
 
@@ -183,7 +183,7 @@ export const REFUNDS: StoreModule<RefundLedger> = {
   },
 };
 
-/** Finds the refund of a JobCall, also one that was cancelled. */
+/** Finds the refund of a JobCall, even if it was cancelled. */
 export function refundOf(callId: number, rows: Pick<Rows, "find">): RefundRow | undefined {
   return rows.find(REFUNDS_TABLE, { call_id: callId });
 }

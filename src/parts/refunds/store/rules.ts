@@ -72,8 +72,8 @@ export function ended(
 }
 
 /**
- * Applies an operator's decision. A refund that is being sent can no longer be declined, and one that failed is sent by a
- * new transaction: the one before has certainly moved nothing.
+ * Applies an operator's decision. A refund that is being sent can no longer be declined, and a failed refund is sent by a
+ * new transaction, because the transaction before has certainly moved nothing.
  *
  * An approval waives the proof of the payment only where the refund waits for that proof, so that the operator has read
  * why. A refund that was declined needs the proof again when it is approved.

@@ -8,7 +8,10 @@ export interface AcceptedCalls {
    * @returns undefined if they are not kept: the JobCall is done, was dropped, or never was
    */
   findAccepted(callId: number): Promise<Uint8Array | undefined>;
-  /** Finds the JobCall that a key made, and the one that was resent. @returns undefined for a key that is new, or forgotten */
+  /**
+   * Finds the JobCall that a key made, and the JobCall that was resent. @returns undefined for a key that is new, or
+   * forgotten
+   */
   findResent(key: string): Promise<{ readonly callId: number; readonly resent: string } | undefined>;
 }
 

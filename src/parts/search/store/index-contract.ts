@@ -50,7 +50,7 @@ export interface Found {
   readonly paymentIds: readonly FoundPayment[];
   readonly payers: readonly string[];
   readonly requests: readonly FoundRequest[];
-  /** Call IDs whose metadata has a value that the index cannot tell from one with the text. */
+  /** Call IDs whose metadata has a value that the index cannot distinguish from a value with the text. */
   readonly withMetadata: readonly number[];
   /** The JobCalls of all of these that were queued. */
   readonly calls: readonly CallDetails[];
@@ -87,7 +87,7 @@ export interface SearchIndex {
   ): Promise<void>;
   /** Looks at the next entries of the index. @returns whether some are gone, and the last one if more follow */
   findForgotten(after: number): Promise<{ readonly isAnyGone: boolean; readonly next: number | undefined }>;
-  /** Removes the terms of entries that are gone, among those that {@link findForgotten} looks at. */
+  /** Removes the terms of entries that are gone, among the entries that {@link findForgotten} reads. */
   forgetSearchTerms(after: number): Promise<void>;
   /** Finds what begins with a text. */
   search(text: string): Promise<Found>;

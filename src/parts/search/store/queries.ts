@@ -24,7 +24,7 @@ const AFTER_ACCOUNTS = "z".repeat(64);
 const LARGEST_SIZE = 1e15;
 /** Age from which a JobCall that is not in the index makes a search incomplete. */
 const LATE_MS = 120_000;
-/** Entries of the index that one step looks at, to forget those that are gone. */
+/** Number of index entries that one step reads, to delete entries of calls that are gone. */
 const LOOKED_AT = 200;
 
 /** SQL of the next entries of the index. */

@@ -55,7 +55,7 @@ function SearchField() {
   );
 }
 
-/** What was found, by kind. */
+/** Search results by kind. */
 function Search({ filters }: { filters: Filters }) {
   const { text = "" } = filters;
   const { data, error } = useAnswer(["search", text], MINUTE_MS, (options) =>

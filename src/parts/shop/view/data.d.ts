@@ -13,7 +13,7 @@ export interface Job {
   readonly not_by_page?: string;
   readonly max_run_secs?: number;
   readonly input?: {
-    /** Absent for a job that takes no body. */
+    /** Undefined if the job takes no body. */
     readonly content_type?: string;
     readonly schema?: unknown;
     readonly example?: unknown;
@@ -39,7 +39,7 @@ export interface Option extends PricedToken {
   /** Scheme of x402. This page pays only offers of `exact`; the amount of any other scheme is a ceiling. */
   readonly scheme: string;
   readonly asset: string;
-  /** Absent for EIP-3009. */
+  /** Undefined means EIP-3009. */
   readonly transfer_method?: string;
 }
 

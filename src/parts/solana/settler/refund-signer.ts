@@ -55,7 +55,7 @@ export class RefundSigner implements TransactionSigner {
   readonly #logger: Logger;
   /** Hashes of the transactions whose blocks the RPC no longer has. */
   readonly #lost = new Set<string>();
-  /** Hashes of those that no block has, as the operator says. */
+  /** Hashes of transactions that, according to the operator, no block contains. */
   readonly #notMined = new Set<string>();
   #isShort = false;
   /** References of refunds that wait for the node. */

@@ -26,7 +26,7 @@ export interface TransactionSigner {
   readonly account: string;
   /**
    * Signs queued transactions.
-   * @returns also the ends of transactions that can never land. Those in neither list wait
+   * @returns also the ends of transactions that can never land. Transactions in neither list wait
    */
   sign(queued: readonly TransactionRecord[]): Promise<{
     readonly signed: readonly Signed[];
@@ -60,7 +60,9 @@ interface Parts {
 const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
 const RETRY_MS = 1_000;
-/** Time between looks at the chain while a transaction is not final. Those that no block has are broadcast again. */
+/**
+ * Time between looks at the chain while a transaction is not final. Transactions that no block contains are broadcast again.
+ */
 const LOOK_MS = 2_000;
 /** Time between looks at what other processes queue. */
 const SHARED_QUEUE_MS = 200;
@@ -205,7 +207,7 @@ export class SolanaSender implements BackgroundService {
     const { reference, signed } = record;
     const isOld = now() - (signed?.at ?? 0) >= EXPIRES_AFTER_MS;
     if (isOld && (await signer.hasExpired(record))) {
-      // Read afterwards: no later block takes the transaction.
+      // The state is read afterwards, when no later block can contain the transaction.
       const landed = await this.#endOf(record);
       return landed ?? { reference, state: signer.expired, reason: "its blockhash expired" };
     }

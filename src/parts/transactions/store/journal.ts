@@ -29,7 +29,7 @@ export interface TransactionJournal {
     ends: readonly TransactionEnd[],
   ): Promise<"finished" | "not_owner">;
 
-  /** Finds transactions by reference. Those that are unknown, or were forgotten, are left out. */
+  /** Finds transactions by reference. Unknown and deleted transactions are left out. */
   findTransactions(network: string, references: readonly string[]): Promise<TransactionRecord[]>;
 
   /** Lists open transactions of one state, oldest first, and the last nonces. `after` is the `id` to page from. */
@@ -93,9 +93,9 @@ export interface TransactionRecord extends NewTransaction {
     /** Time of the last signature, Unix milliseconds by the store's clock. */
     readonly at: number;
   };
-  /** Present once it is mined. */
+  /** Set once the transaction is mined. */
   readonly mined?: { readonly hash: string; readonly blockNumber: string } | undefined;
-  /** Why it was dropped. */
+  /** Reason why the transaction was dropped. */
   readonly reason?: string | undefined;
   /** Unix milliseconds. */
   readonly queuedAt: number;
@@ -119,7 +119,7 @@ export type TransactionEnd = { readonly reference: string } & (
       readonly state: "succeeded" | "reverted";
       readonly hash: string;
       readonly blockNumber: string;
-      /** Cost to the account: wei, or 10⁻¹⁸ of the native unit of another chain. Absent where the node does not tell. */
+      /** Cost to the account: wei, or 10⁻¹⁸ of the native unit of another chain. Undefined if the node does not report it. */
       readonly fee?: string;
     }
   | { readonly state: "dropped"; readonly reason: string }
