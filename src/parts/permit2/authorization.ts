@@ -29,9 +29,9 @@ import { readPermit } from "./proxy-calls.ts";
 const INVALIDATION_TOPIC = "0x3704902f963766a4e561bbaab6e6cdc1b1dd12f6e9e99648da8843b3f46b918d";
 
 /**
- * Permit2 keeps a bit for each nonce of an owner, for all tokens and spenders, and emits nothing when one is spent. So
- * the use is a successful call to the proxy that names owner and nonce: Permit2 accepts a nonce once, so there is one at
- * most. The logs of that call show the transfer. A transfer elsewhere in the transaction pays for something else.
+ * Permit2 keeps a bit for each nonce of an owner, for all tokens and spenders, and emits nothing when one is spent. So the
+ * use is a successful call to the proxy that names owner and nonce. There is at most one such call, because Permit2 accepts
+ * a nonce once. The logs of that call show the transfer. A transfer elsewhere in the transaction pays for something else.
  */
 export class Permit2Authorization implements Authorization {
   readonly payment: AuthorizedPayment;
@@ -42,7 +42,7 @@ export class Permit2Authorization implements Authorization {
   readonly needsContract = true;
   readonly logFilters: Authorization["logFilters"];
   readonly #nonce: bigint;
-  /** Contract that settles it. */
+  /** Contract that settles the payment. */
   readonly #collector: Collector;
   /** True if the contract moves any part of the signed amount. */
   readonly #isCeiling: boolean;
@@ -55,13 +55,13 @@ export class Permit2Authorization implements Authorization {
       payload?: { permit2Authorization?: { spender?: string; witness?: { validAfter?: string } } };
     };
     const permit = signed.payload?.permit2Authorization;
-    // The offer that it answered made sure that the spender is one of x402's proxies.
+    // The match with the offer has ensured that the spender is one of x402's proxies.
     const proxy = findProxy({ address: permit?.spender ?? "" }) ?? EXACT_PROXY;
     this.#collector = collector ?? collectorOf(payment, proxy);
     this.#isCeiling = collector === undefined && proxy.ceiling !== undefined;
     this.#nonce = BigInt(key.nonce);
     this.validAfter = BigInt(permit?.witness?.validAfter ?? 0);
-    // Permit2 accepts a permit at its very deadline; EIP-3009 ends before `validBefore`.
+    // Permit2 accepts a permit exactly at its deadline; EIP-3009 ends before `validBefore`.
     this.endsAt = BigInt(validBefore) + 1n;
     const payerWord = addressWord(key.payer);
     this.nonceCall = bitmapCall(payerWord, this.#nonce);
@@ -140,8 +140,8 @@ export class Permit2Authorization implements Authorization {
   }
 
   /**
-   * Looks into the block in which the nonce became used: if no transaction in it settled the payment, none ever does. An
-   * RPC that no longer has the state of that time can still show, by its logs, what was paid.
+   * Searches the block in which the nonce became used. If no transaction in the block settled the payment, no transaction
+   * ever will. An RPC that no longer has the state of that time can still show, by its logs, what was paid.
    */
   async findUseByState(rpc: Rpc, head: bigint): Promise<NonceUse | undefined> {
     const block = await this.#blockOfUse(rpc, head);
@@ -170,7 +170,7 @@ export class Permit2Authorization implements Authorization {
         if (middle.isUsed) after = middle;
         else before = middle;
       }
-      // Two blocks in a row, unless a reorganisation replaced one meanwhile, or the RPC's nodes disagree.
+      // The blocks follow each other, unless a reorganisation replaced one in the meantime, or the RPC's nodes disagree.
       if (after.parentHash !== before.hash) throw new Error("the chain changed during a search");
       return after;
     } catch (error) {

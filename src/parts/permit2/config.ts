@@ -37,7 +37,7 @@ function warnOfDefault(token: TokenTable, { place }: TokenContext): void {
     );
 }
 
-/** Warns of a token that has EIP-3009 and can be paid by Permit2 alone. */
+/** Warns of a token that supports EIP-3009 and can only be paid by Permit2. */
 function warnOfChoice(token: TokenTable, { place, tokens }: TokenContext): void {
   if (findWithEip3009(token) === undefined) return;
   const isPaidByBoth = tokens.some(

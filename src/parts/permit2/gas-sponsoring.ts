@@ -11,8 +11,9 @@ const VERSION = {
 };
 
 /**
- * x402's extensions by which a facilitator gives Permit2 the payer's approval, so that the payer needs no coins. The client fills
- * in what its facilitator reads. Declared as the official library does, which is not loaded for it: it is large.
+ * x402's extensions by which a facilitator gives Permit2 the payer's approval, so that the payer needs no coins. The client
+ * fills in the fields that its facilitator reads. The declaration is copied from the official library, which is too large to
+ * load for it.
  */
 export const GAS_SPONSORING: Readonly<Record<string, { readonly info: object; readonly schema: object }>> = {
   eip2612GasSponsoring: declaration(

@@ -9,7 +9,10 @@ import { paymentsIn, senderOf, whyNotExact } from "./proxy-calls.ts";
 
 const { name, title, chargesPart } = permit2Tokens;
 
-/** Permit2: the payer has approved it for a token, and signs who may move how much of it to whom. */
+/**
+ * Permit2: the payer has approved the contract for a token, and signs the spender, the amount and the recipient of each
+ * payment.
+ */
 export const PERMIT2: Method = {
   ...{ name, title, chargesPart },
   extensions: GAS_SPONSORING,

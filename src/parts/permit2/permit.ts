@@ -61,7 +61,7 @@ interface Permit {
   };
 }
 
-/** Any spender but x402's proxy may send the money elsewhere: only the proxy binds it to the signed recipient. */
+/** Only x402's proxy sends the money to the signed recipient. Any other spender could send it elsewhere. */
 export function pays(payment: SignedPayment, offer: Offer): boolean {
   const { token, amount, charge } = offer;
   const { to, value, settler } = payment;

@@ -10,7 +10,7 @@ import { PERMIT2_CONTRACT } from "./contracts.ts";
 interface SponsoredApproval {
   /** Allowance that it sets, in token units. */
   readonly amount: bigint;
-  /** Asks the chain whether the approval can still be sent: each is good once. */
+  /** Queries the chain whether the approval can still be sent, because each approval is valid once. */
   isUnused(rpc: Rpc): Promise<boolean>;
 }
 
@@ -36,8 +36,8 @@ const filledIn = z.object({
 const NONCES = "0x7ecebe00";
 
 /**
- * Returns the approval that a payment brings; undefined when it brings none: clients also send the extension back as it was
- * declared, without a signature.
+ * Returns the approval that a payment brings; undefined if it has no approval, because clients may also return the declared
+ * extension without a signature.
  * @param payload JSON of the payment payload
  */
 export function approvalOf(payload: string, key: PaymentKey): SponsoredApproval | undefined {

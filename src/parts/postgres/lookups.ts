@@ -21,8 +21,8 @@ export type Lookups = {
 } & { readonly lookAtLeases: SharedLeases["look"] };
 
 /**
- * Operations that only read, on connections of their own, so that no lookup delays a write.
- * All reject with `GatewayError("store_unavailable")` when the database cannot be asked.
+ * Operations that only read, on connections of their own, so that no lookup delays a write. All reject with
+ * `GatewayError("store_unavailable")` when the database cannot be queried.
  */
 export function createLookups(options: {
   readonly readers: ConnectionPool;
@@ -51,7 +51,7 @@ export function createLookups(options: {
     try {
       // While Postgres does not answer, one lookup waits for it. Further lookups would only lengthen the queue.
       if (isHung && pool.isBusy()) throw new Error("Postgres does not answer another lookup");
-      // The connection may have been broken for a while without anyone having used it.
+      // The connection may have been broken for a while without being used.
       const rows = askOnce(asked, values, pool).catch((error) =>
         isRefusal(error) ? Promise.reject(error) : askOnce(asked, values, pool),
       );

@@ -16,7 +16,8 @@ const STEP_MS = 300_000;
 const ANSWER_MS = STEP_MS + 2_000;
 
 /**
- * Brings the tables up to date. Safe to run by several replicas at once: one does it, the others wait and find it done.
+ * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the others wait and find
+ * the tables up to date.
  * @throws Error when the tables are of a newer or an unreleased jobgate
  */
 export async function migrate(client: ClientBase): Promise<void> {

@@ -11,7 +11,7 @@ import type { WorkChannel, WorkListeners } from "./connection/work-channel.ts";
 import type { Lookups } from "./lookups.ts";
 import { forgetResult, prune } from "./prune.ts";
 
-/** Wait for the first probe after a failure: nothing is written before it, and many failures pass at once. */
+/** Delay of the first probe after a failure. Nothing is written before the probe, and many failures end quickly. */
 const FIRST_PROBE_MS = 100;
 /** Batches under way at once, each on a connection of its own: while one is flushed to the disk, the next one runs. */
 export const BATCHES_IN_FLIGHT = 2;

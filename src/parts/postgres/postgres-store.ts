@@ -22,7 +22,7 @@ export interface PostgresStoreOptions extends StoreOptions, PostgresAddress {
 
 const DEFAULT_POOL_SIZE = 10;
 const DEFAULT_CONNECT_TIMEOUT_MS = 60_000;
-/** Time between two looks whether the store can write with a new URL. */
+/** Interval at which the store is checked for writability with a new URL. */
 const LOOK_MS = 100;
 
 /**

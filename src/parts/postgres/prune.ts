@@ -47,7 +47,7 @@ const REMOVE = {
   ),
   payments: removeCounted("payments"),
 };
-/** Forgets rows of modules with the payments of their calls. */
+/** Deletes rows of modules with the payments of their calls. */
 const FORGET_WITH_PAYMENTS = rowsOfPayments("jobgate.", "old").map(({ table, condition }) =>
   statement<never>(
     `forget_rows_of_${table}_with_payments`,
@@ -94,7 +94,7 @@ function removeCounted(kind: keyof ReturnType<typeof countedKinds>) {
 
 /**
  * Runs one step in a transaction of its own, not in a batch, so that no accept waits for it. The replica that has the lock
- * prunes; the others find nothing to do.
+ * prunes; other replicas do nothing.
  * @param now replaces the database's clock in tests
  * @throws GatewayError `store_unavailable`
  */
@@ -121,7 +121,7 @@ export async function prune(
   }
 }
 
-/** Forgets a result, each statement in a transaction of its own. @throws GatewayError `store_unavailable` */
+/** Deletes a result, with each statement in a separate transaction. @throws GatewayError `store_unavailable` */
 export async function forgetResult(pool: ConnectionPool, callId: number): Promise<boolean> {
   try {
     return await pool.use(async (client) => {

@@ -40,7 +40,7 @@ export function sqlOf(client: ClientBase & { readonly begin?: string | undefined
     query: { readonly name?: string; readonly text: string },
     values: readonly unknown[] = [],
   ) {
-    // One write for all statements of a turn: each of its own would wake the server.
+    // All statements of a tick share one write, because each write would wake the server.
     if (stream.writableCorked === 0) {
       stream.cork();
       process.nextTick(() => stream.uncork());
@@ -49,7 +49,8 @@ export function sqlOf(client: ClientBase & { readonly begin?: string | undefined
       const { rows } = await client.query({ ...query, values: [...values] });
       return rows as Row[];
     } catch (error) {
-      // Whoever hears first of a failed transaction hears why it failed, and whether it may be repeated.
+      // The first error that a caller gets from a failed transaction is the original error, which shows whether the
+      // transaction may be repeated.
       if ((error as { readonly code?: unknown }).code === TRANSACTION_ABORTED) throw failure ?? error;
       failure = error;
       throw error;

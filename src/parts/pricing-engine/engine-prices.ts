@@ -22,16 +22,19 @@ interface CurrentQuote {
   isUsed: boolean;
 }
 
-/** A question that has no answer yet. */
+/** A query that has no answer yet. */
 interface OpenQuestion extends Question {
   readonly price: Promise<JobPrice | undefined>;
 }
 
 const MAX_REMEMBERED = 10_000;
-/** Anyone can ask for any job. A refusal is kept for a while, so that a storm of requests asks the engine once. */
+/**
+ * Time for which a refusal is cached. Anyone can request the price of any job, and a burst of requests should cause only one
+ * call of the engine.
+ */
 const UNPRICED_MS = 5_000;
 const FAILED_MS = 300;
-/** Longest time that a request waits for a price. The question goes on, so that the next request finds its answer. */
+/** Longest time that a request waits for a price. The query continues, so that the next request finds its answer. */
 export const MAX_WAIT_MS = 20_000;
 const MAX_QUESTIONS = 1_000;
 /** Part of a quote's lifetime after which it is renewed. */
@@ -58,7 +61,7 @@ export class EnginePrices implements PriceSource {
 
   constructor(parts: {
     readonly quotes: EngineQuotes;
-    /** Wall clock, which quotes expire by. */
+    /** Wall clock, on which quotes expire. */
     readonly clock: Clock;
     /** Measures durations. */
     readonly elapsed: Clock;
@@ -93,7 +96,7 @@ export class EnginePrices implements PriceSource {
     this.#quotes.clear();
   }
 
-  /** Asks for the next quote of a job. The present one stays the price until its end if there is none. */
+  /** Requests the next quote of a job. If there is none, the present quote stays the price until it ends. */
   #renew(job: JobKey, key: string): void {
     if (this.#refusalOf(key) !== undefined || this.#open.size >= MAX_QUESTIONS) return;
     this.#ask(job, key, { urgent: false }).price.catch(() => undefined);
@@ -104,7 +107,7 @@ export class EnginePrices implements PriceSource {
     return refusal !== undefined && this.#elapsed() < refusal.untilMs ? refusal.answer : undefined;
   }
 
-  /** Returns the open question about a job, which is a new one if there is none. */
+  /** Returns the open query about a job, or starts a new query. */
   #ask(job: JobKey, key: string, question: Question): OpenQuestion {
     const open = this.#open.get(key);
     if (open !== undefined) return open;

@@ -53,7 +53,7 @@ export class EngineQuotes {
     const inputsHash = inputs ?? randomBytes(32);
     try {
       let answer = await this.#call(job, inputsHash, question);
-      // The proof may be what was wrong, and the next call uses another.
+      // The proof may have been the problem, so the next call uses another proof.
       if (answer.status.code === status.INVALID_ARGUMENT)
         answer = await this.#call(job, inputsHash, question);
       return await this.#judge(answer, job, bytesToHex(inputsHash));
@@ -64,7 +64,8 @@ export class EngineQuotes {
   }
 
   async #call(job: JobKey, inputsHash: Uint8Array, question: Question): Promise<EngineAnswer> {
-    // Made before the question's turn, because making it may take long. It is made again if it has aged meanwhile.
+    // The proof is made before the query's turn, because making it may take long. It is made again if it has aged in the
+    // meantime.
     await this.#proofFor(job);
     return this.#slots.run(
       question,

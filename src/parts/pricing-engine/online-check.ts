@@ -10,7 +10,7 @@ import { MAX_QUOTED_JOB_INDEX } from "./job-quote.ts";
 import { ProofMaker } from "./proof-maker.ts";
 
 const TIMEOUT_MS = 10_000;
-/** Most jobs that the engine is asked about until it has a price for one. */
+/** Largest number of jobs for which the engine is queried until it has a price for one. */
 const MAX_JOBS = 5;
 
 /** Checks that the pricing engine answers, and that a quote of it passes the checks of the configuration. */

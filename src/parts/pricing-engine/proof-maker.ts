@@ -13,7 +13,7 @@ export interface Proof {
   readonly timestamp: bigint;
 }
 
-/** Work on one service's proof, shared by everyone who asks for it. */
+/** Work on one service's proof, shared by all requests for it. */
 interface Order {
   readonly serviceId: bigint;
   readonly result: Promise<Proof>;
@@ -48,7 +48,7 @@ export class ProofMaker {
   readonly #thread = new ProofThread();
   readonly #proofs = boundedCache<bigint, Proof>(MAX_PROOFS);
   readonly #quoted = boundedCache<bigint, true>(MAX_PROOFS);
-  /** Orders in arrival order. */
+  /** Orders, sorted by their arrival. */
   readonly #waiting = new Map<bigint, Order>();
   #current: Order | undefined;
   #stopped = false;
@@ -94,7 +94,7 @@ export class ProofMaker {
     }
   }
 
-  /** Forgets a proof that the engine refused. */
+  /** Discards a proof that the engine refused. */
   drop(serviceId: bigint, proof: Proof): void {
     if (this.#proofs.peek(serviceId) === proof) this.#proofs.delete(serviceId);
   }
@@ -210,7 +210,7 @@ function createOrder(serviceId: bigint): Order {
   const result = new Promise<Proof>((...settle) => {
     [resolve, reject] = settle;
   });
-  // Everyone may have left by the time it fails.
+  // All requests may have ended by the time it fails.
   result.catch(() => undefined);
   return { serviceId, result, resolve, reject, askers: 0, givenUp: false };
 }

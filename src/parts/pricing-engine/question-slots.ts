@@ -1,22 +1,22 @@
-/** Most questions in flight: the engine makes a proof of work for each answer. */
+/** Largest number of queries in progress. The engine makes a proof of work for each answer. */
 const MAX_SLOTS = 4;
 
-/** A question that waits for its turn, or has had it. `urgent` may be set while it waits. */
+/** A query that is waiting or running. `urgent` may be set while it waits. */
 export interface Question {
   /** A request waits for the answer. */
   urgent: boolean;
 }
 
 /**
- * Bounded number of questions to the engine at one time. Asked too much at once, an engine answers all of them too late.
- * After a late answer half as many go out at once; each timely one lets the number grow again.
+ * Bound on concurrent queries to the engine. An overloaded engine answers all queries too late. After a late answer the
+ * bound is halved, and each timely answer lets it grow again.
  */
 export class QuestionSlots {
   readonly #waiting: { readonly question: Question; readonly start: () => void }[] = [];
   #slots = MAX_SLOTS;
   #taken = 0;
 
-  /** Runs one question when its turn comes: urgent ones first, in the order of arrival. */
+  /** Runs a query when its turn comes: urgent queries first, then in the order of arrival. */
   async run<T>(question: Question, ask: () => Promise<T>, isLate: (answer: T) => boolean): Promise<T> {
     await new Promise<void>((start) => {
       this.#waiting.push({ question, start });

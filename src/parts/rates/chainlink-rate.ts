@@ -15,7 +15,7 @@ const MAX_DECIMALS = 255n;
 const MAX_REASON_LENGTH = 200;
 
 /**
- * Source that asks a Chainlink price feed. It reads the feed's decimals once, and again after a question that failed.
+ * Source that queries a Chainlink price feed. It reads the feed's decimals once, and again after a failed query.
  * @param source `rpcUrl` may hold credentials; `maxAgeMs` counts from the feed's `updatedAt`
  */
 export function createChainlinkRate(source: {

@@ -9,7 +9,7 @@ const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_DIGITS = 100;
 
 /**
- * Source that asks a URL for JSON. The value is as old as the question, because the answer need not name a time.
+ * Source that requests JSON from a URL. The value's age counts from the request, because the answer need not name a time.
  * @param source `url` may hold credentials; `pointer` is RFC 6901; `timeoutMs` is for the whole answer
  */
 export function createHttpRate(source: {

@@ -9,7 +9,7 @@ import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
 /** Longest time that one question may take. */
 const MAX_QUESTION_MS = 5_000;
 
-/** Rate of one live source, which is asked one question at a time. The last good value counts until it is too old. */
+/** Rate of one live source, which gets one query at a time. The last good value is used until it is too old. */
 export class LiveRate {
   readonly #ask: AskRate;
   readonly #maxAgeMs: number;
@@ -22,7 +22,7 @@ export class LiveRate {
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 
-  /** @param parts `onFailing` is called when questions start to fail, `onRecovered` when they no longer do */
+  /** @param parts `onFailing` is called when queries start to fail, `onRecovered` when they succeed again */
   constructor(parts: {
     readonly source: RateSource;
     readonly clock: Clock;
@@ -37,7 +37,7 @@ export class LiveRate {
     this.#onRecovered = parts.onRecovered;
   }
 
-  /** Starts asking. Resolves once the first question is answered or has failed. */
+  /** Starts the queries. Resolves once the first query was answered or has failed. */
   start(): Promise<void> {
     return this.#refresh();
   }
@@ -57,7 +57,7 @@ export class LiveRate {
     return this.#latest;
   }
 
-  /** Returns why the last question failed, or why there is no usable value. */
+  /** Returns the reason why the last query failed, or why there is no usable value. */
   problem(): string | undefined {
     if (this.#failure !== undefined) return this.#failure;
     if (this.#latest === undefined) return "it was not asked yet";

@@ -36,8 +36,8 @@ const MAX_SENDING = 64;
 const PAGE = 256;
 
 /**
- * Sends the refunds that are owed on one network, each by one transaction, and finds out what became of it. One process does
- * so at a time, whose sender owns the queue. After a crash, it continues from the store.
+ * Sends the refunds that are owed on one network, each by one transaction, and determines its outcome. One process does so
+ * at a time, whose sender owns the queue. After a crash, it continues from the store.
  */
 export class NetworkRefunds implements BackgroundService {
   readonly #parts: Parts;

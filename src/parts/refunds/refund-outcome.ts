@@ -21,9 +21,9 @@ export interface RefundFacts {
 }
 
 /**
- * Decides what became of a refund. It counts as made once a confirmed receipt has the token's log of the transfer. It
- * counts as failed only once its transaction can never be mined, or is final and moved nothing: only then may another
- * one be sent.
+ * Decides the outcome of a refund. A refund is made once a confirmed receipt has the token's log of the transfer. It has
+ * failed only once its transaction can never be mined, or is final and moved nothing, because only then may another
+ * transaction be sent.
  * @returns undefined while nothing is certain
  */
 export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {

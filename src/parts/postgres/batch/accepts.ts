@@ -41,7 +41,7 @@ export class AcceptsPart implements BatchPart {
   readonly #accepted: { callId: number; call: NewCall }[] = [];
   readonly #withheld = new Set<number>();
   readonly #known = new Map<string, DeliveryRow>();
-  /** Keys that are new to this batch: no other batch may have written them meanwhile. */
+  /** Keys that are new to this batch. No other batch may have written them in the meantime. */
   readonly #fresh = new Map<string, DeliveryRow>();
   readonly #latest = new Map<string, DeliveryRow>();
 
@@ -101,7 +101,7 @@ export class AcceptsPart implements BatchPart {
     };
   }
 
-  /** @throws LostRace when another batch has accepted a repeat meanwhile */
+  /** @throws LostRace when another batch has accepted a repeat in the meantime */
   async #writeDeliveries(sql: Sql, now: number): Promise<void> {
     const fresh = [...this.#fresh.values()];
     const latest = [...this.#latest.values()];

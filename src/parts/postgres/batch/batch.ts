@@ -22,10 +22,10 @@ export function entriesOf<Name extends WriteName>(
   );
 }
 
-/** One transaction, once everything that its operations depend on was read. */
+/** State of one transaction, after all rows on which its operations depend were read. */
 export interface BatchContext {
   readonly sql: Sql;
-  /** Unix milliseconds by the database's clock, the same for the whole batch. */
+  /** Unix milliseconds on the database's clock, the same for the whole batch. */
   readonly now: number;
   readonly capacity: Capacity;
   /** Returns a unique call ID. */
@@ -38,15 +38,15 @@ export interface BatchContext {
 }
 
 /**
- * Runs the operations of some kinds. All parts read first, together, and then write, together: a batch costs the same
- * few round trips however many operations it holds.
+ * Runs the operations of some kinds. All parts first read together, and then write together, so that a batch costs the same
+ * few round trips however many operations it contains.
  */
 export interface BatchPart {
-  /** Number of call ids that it may need. */
+  /** Number of call IDs that the part may need. */
   readonly callIds: number;
   /**
-   * Reads and locks the rows that decide. Sends its statements before it first waits, and says before what reactions will
-   * need to know.
+   * Reads and locks the rows that decide. First declares the rows that reactions will need, and sends its statements before
+   * it first waits.
    */
   load(sql: Sql, effects: PostgresEffects): Promise<void>;
   /** Decides each operation, in order, and writes the changes. Sends its statements before it first waits. */
@@ -54,9 +54,9 @@ export interface BatchPart {
 }
 
 /**
- * Like Promise.all, but waits for all steps even when one fails: a transaction must not be rolled back, and its
- * connection handed on, while something is still at work in it.
- * @throws the error of the first step that failed: the others may only have failed because of it
+ * Like Promise.all, but waits for all steps even when one fails: a transaction must not be rolled back, and its connection
+ * reused, while a step is still running in it.
+ * @throws the error of the first step that failed: the other steps may only have failed because of it
  */
 export async function allSettled<T extends readonly unknown[] | []>(
   steps: T,

@@ -16,7 +16,7 @@ const LOCK_CALLS = statement<CallRow>(
   `SELECT ${CALL_COLUMNS.join()} FROM jobgate.job_calls
     WHERE call_id = ANY ($1::bigint[]) ORDER BY call_id FOR UPDATE`,
 );
-// Skips rows that another batch has locked: it is changing them just now. Suspects wait for a claim.
+// Skips rows that another batch has locked, because that batch is changing them. Suspects wait for a claim.
 const LOCK_DUE = statement<CallRow>(
   "lock_due",
   `SELECT ${CALL_COLUMNS.join()} FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= ${NOW}
@@ -34,8 +34,9 @@ const UPDATE_CALLS = statement(
 );
 const ENDED_COLUMNS =
   "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
-// Keeps how they ended, and the results of paid ones: $3 has all bytes, $5 where each begins. Without a result there is no
-// body, which differs from an empty one. $9 has status, headers and size in chunks of results that have any, by call ID.
+// Keeps the outcomes of JobCalls, and the results of paid JobCalls: $3 has all bytes, $5 the offset of each result. Without
+// a result there is no body, which differs from an empty one. $9 has status, headers and size in chunks of results that have
+// any, by call ID.
 const FINISH_CALLS = statement(
   "finish_calls",
   `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${ENDED_COLUMNS}),
@@ -81,13 +82,13 @@ interface FinishedRow extends Omit<FinishedCall, "at"> {
   readonly row: CallRow;
 }
 
-/** Unfinished JobCalls that a batch has locked, and what it changes of them. */
+/** Unfinished JobCalls that a batch has locked, with the batch's changes to them. */
 export class PostgresCallRows implements CallRows {
   readonly #madeReady: Set<number>;
   readonly #rows = new Map<number, CallRow>();
   #changed = new Map<number, CallRow>();
   #finished: FinishedRow[] = [];
-  /** Chunks by call, delivery and place: a statement can write each row once. */
+  /** Chunks by call, delivery and position, because a statement can write each row only once. */
   #chunks = new Map<string, Chunk>();
 
   /** @param madeReady JobCalls that the batch made ready */
@@ -146,7 +147,7 @@ export class PostgresCallRows implements CallRows {
     this.#finished.push({ row, result: undefined, charge: null });
   }
 
-  /** Writes what was changed since the last call. Sends its statements before it first waits. */
+  /** Writes the changes since the last call. Sends its statements before it first waits. */
   async write(sql: Sql, now: number): Promise<void> {
     const changed = [...this.#changed.values()];
     const finished = this.#finished;

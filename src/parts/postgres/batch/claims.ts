@@ -11,7 +11,7 @@ import type { PostgresEffects } from "./effects.ts";
 /** A JobCall that a claim has found. */
 interface FoundRow {
   call_id: number;
-  /** `used_up`: has no attempt left, and was not leased. `more`: no JobCall, but there may be others to find. */
+  /** `used_up`: has no attempt left, and was not leased. `more`: no JobCall was found, but a further search may find some. */
   fate: "leased" | "used_up" | "more";
   lease_token: string;
   attempts: number;
@@ -24,9 +24,9 @@ interface FoundRow {
 
 type ClaimEntry = Entry<"claim" | "expireLeases">;
 
-/** Factor by which a claim looks further when others have locked what it found. */
+/** Factor by which a claim extends its search if other batches have locked the rows that it found. */
 const WIDENING = 4;
-// Read by the statement that locks the row: another query of it would read the row as it was before.
+// Columns that the locking statement itself reads, because another query would read the row's earlier version.
 const ROW_IF_USED_UP = "CASE WHEN attempts - forgiven >= $4::bigint THEN to_json(job_calls) END AS used_up";
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
@@ -53,8 +53,8 @@ const CLAIM_ANY = statement<FoundRow>(
    ${TAKE} ORDER BY call_id`,
 );
 
-// Reads job by job, so that it reads no other jobs' rows, however many there are. Locks only what it takes, because each
-// lock is a write. Others may have locked so many of the first $7 that the claim must look further.
+// Reads job by job, so that it reads no other jobs' rows, however many there are. Locks only rows that it takes, because
+// each lock is a write. Other batches may have locked so many of the first $7 rows that the claim must search further.
 const claimOfJobs = (
   name: string,
   jobs: { readonly cte: string; readonly where: string; readonly most?: string },
@@ -96,7 +96,7 @@ const CLAIM_LIMITED = claimOfJobs("claim_limited", {
   most: `LEAST($7, (SELECT most FROM unnest($9::text[], $10::bigint[]) AS limited (job_id, most)
                               WHERE limited.job_id = job.id))`,
 });
-// Other claims of these jobs wait for the rows of their limits, and so do not count at once.
+// Other claims of these jobs wait for the rows of their limits, so no two claims count at the same time.
 const COUNT_OUT = statement<{ job_id: string; out: number }>(
   "count_out",
   `SELECT job_id, count(*) AS out FROM jobgate.job_calls
@@ -108,7 +108,7 @@ const MARK_LIMITED = statement<{ job_id: string }>(
     WHERE call_id = ANY ($1::bigint[]) AND job_id = ANY ($2::text[]) RETURNING job_id`,
 );
 
-// A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended while it was out.
+// A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended before the JobCall was finished.
 const CLAIM_SUSPECTS = statement<FoundRow>(
   "claim_suspects",
   `WITH candidates AS MATERIALIZED (
@@ -127,8 +127,8 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
 const NOTHING: Found = { calls: [], dead: [], suspectsLeft: false };
 
 /**
- * Claims of a batch, which run after everything else in it, so that they get what that made ready. Leases and delays that
- * ran out end once for the whole batch: the first entry reports the dead letters among them.
+ * Claims of a batch, which run after its other operations, so that they get the JobCalls that these made ready. Leases and
+ * delays that ran out end once for the whole batch: the first entry reports the dead letters among them.
  */
 export class Claims {
   readonly #entries: readonly ClaimEntry[];
@@ -192,7 +192,7 @@ export class Claims {
     return allSettled(this.#entries.map((entry) => this.#claimOf(entry, steps, context)));
   }
 
-  /** Claims one after the other, because each counts what those before it took of a limit. */
+  /** Claims one after the other, because each claim counts the JobCalls that earlier claims took of a limit. */
   async #claimInTurn(steps: LeaseSteps, context: BatchContext): Promise<Found[]> {
     const found: Found[] = [];
     for (const entry of this.#entries) found.push(await this.#claimOf(entry, steps, context));
@@ -257,13 +257,13 @@ export class Claims {
       calls.push(...taken);
       await mark(sql, taken, limits);
       const usedUp = rows.flatMap((row) => (row.fate === "used_up" ? row.used_up : []));
-      // Another claim of the batch may have found them before.
+      // Another claim of the batch may already have found these JobCalls.
       const found = usedUp.filter(({ call_id }) => this.#rows.find(call_id)?.state !== "dead");
       dead.push(...steps.endDue(found, now, maxAttempts));
       await this.#rows.write(sql, now);
       const hasMore = rows.some(({ fate }) => fate === "more");
       if (hasMore) width *= WIDENING;
-      // Dead letters took the place of others that are due.
+      // Dead letters took the place of other due JobCalls.
       goesOn = (hasMore || usedUp.length > 0) && calls.length < limit && !hasFailed();
     }
     return { calls, dead, suspectsLeft };

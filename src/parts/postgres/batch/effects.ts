@@ -28,7 +28,7 @@ const MAKE_READY = statement(
 
 /**
  * Effects of one batch. The batch reads the rows that reactions need together with the rows that it locks, and writes the
- * effects together with the rows that it changes. Neither takes a round trip of its own.
+ * effects together with the rows that it changes. So neither needs a separate round trip.
  */
 export class PostgresEffects extends Effects {
   readonly rows = new PostgresRows();
@@ -39,7 +39,7 @@ export class PostgresEffects extends Effects {
   #isChanging = false;
   readonly #succeeded = new Set<number>();
   #ready: number[] = [];
-  /** JobCalls that the limit of their job withheld can be claimed. */
+  /** True if JobCalls that a job's limit withheld can be claimed. */
   leavesWork = false;
 
   /** @param testNow replaces the database's clock */
@@ -48,17 +48,17 @@ export class PostgresEffects extends Effects {
     this.locks = new PostgresLocks(testNow);
   }
 
-  /** Lets {@link load} read the small tables, which steps and reactions to changes read as a whole. */
+  /** Makes {@link load} read the small tables, which steps and reactions to changes read completely. */
   willChange(): void {
     this.#isChanging = true;
   }
 
-  /** Lets {@link load} read payments, by call ID. */
+  /** Makes {@link load} read payments, by call ID. */
   willNeedPayments(callIds: readonly number[]): void {
     for (const callId of callIds) this.#neededPayments.add(callId);
   }
 
-  /** Lets {@link load} lock the rows that the end of a JobCall, or money that its payment moved later, may change. */
+  /** Makes {@link load} lock the rows that may change when a JobCall ends, or when its payment later moves money. */
   willEnd(callIds: readonly number[]): void {
     for (const key of callIds.flatMap(keysOfCall)) this.rows.willNeed(key);
   }
@@ -67,7 +67,7 @@ export class PostgresEffects extends Effects {
     return this.locks.isHeld(lock, owner);
   }
 
-  /** Reads what is needed, as it is once the rows before are locked. Sends its statements before it first waits. */
+  /** Reads the declared rows, in their state after the earlier rows were locked. Sends its statements before it first waits. */
   async load(sql: Sql): Promise<void> {
     const paid = [...this.#neededPayments].filter((callId) => this.payment(callId) === undefined);
     this.#neededPayments.clear();
@@ -117,8 +117,8 @@ export class PostgresEffects extends Effects {
   }
 
   /**
-   * Writes what was caused since the last call. Sends its statements before it first waits.
-   * @throws LostRace when another batch has decided a payment meanwhile
+   * Writes the effects since the last call. Sends its statements before it first waits.
+   * @throws LostRace when another batch has decided a payment in the meantime
    */
   async write(context: WriteContext): Promise<void> {
     const { sql, madeReady } = context;

@@ -23,7 +23,7 @@ export class PostgresKeys {
   readonly #waiting = new Map<string, number[]>();
   #awaitsEnds = false;
 
-  /** Lets {@link load} lock the key of a new JobCall. */
+  /** Makes {@link load} lock the key of a new JobCall. */
   willAdd({ orderKey }: KeyOrder): void {
     this.#used.add(orderKey);
   }
@@ -37,7 +37,7 @@ export class PostgresKeys {
     return this.#awaitsEnds;
   }
 
-  /** Lets {@link load} lock the keys of JobCalls that may end, and read which JobCall comes next. */
+  /** Makes {@link load} lock the keys of JobCalls that may end, and read the next JobCall of each key. */
   willEnd(calls: readonly (Pick<EndedCall, "order_key"> & { readonly state: CallState })[]): void {
     // A JobCall that waits does not end.
     for (const { order_key, state } of calls)
@@ -54,7 +54,7 @@ export class PostgresKeys {
     for (const orderKey of orderKeys) this.#ended.add(orderKey);
   }
 
-  /** Locks and reads what is needed. Sends its statements before it first waits. */
+  /** Locks and reads the declared rows. Sends its statements before it first waits. */
   async load(sql: Sql, rows: PostgresRows): Promise<void> {
     this.#awaitsEnds = false;
     if (ORDERING === undefined || this.#used.size + this.#ended.size === 0) return;
@@ -76,7 +76,7 @@ export class PostgresKeys {
     this.#waiting.set(orderKey, waiting);
   }
 
-  /** Returns the first JobCall that waits, which then waits no longer. */
+  /** Returns the first waiting JobCall, and removes it from the waiting JobCalls. */
   takeFirst(orderKey: string): number | undefined {
     const waiting = this.#waiting.get(orderKey) ?? [];
     const first = Math.min(...waiting);

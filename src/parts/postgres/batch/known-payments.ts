@@ -5,13 +5,13 @@ import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 import { keyColumns, nameColumns, PAYMENT_COLUMN_LIST } from "./payment-keys.ts";
 
-/** Payment that the batch has locked, with what is known beside it. */
+/** Payment that the batch has locked, with further facts about it. */
 type LockedRow = PaymentRow & {
   readonly state_before: PaymentRow["state"];
   readonly is_watched: boolean;
-  /** Another payment holds its name. */
+  /** True if another payment holds its name. */
   readonly is_name_taken: boolean;
-  /** True if a runner acked the JobCall of the payment. Read for deferred payments alone. */
+  /** True if a runner acked the JobCall of the payment. Read only for deferred payments. */
   readonly has_succeeded: boolean;
 };
 
@@ -27,8 +27,8 @@ const FIND_PAYMENTS_BY_PURCHASE_NAME = statement<PaymentRow>(
     WHERE ${HOLDS_NAME}`,
 );
 
-// Ordered alike in all batches, so that no two wait for each other. A row is as it was once its lock was had; all that
-// is read beside it, as it was before the wait.
+// Ordered alike in all batches, so that no two wait for each other. The locked row is read in its state after the lock was
+// obtained. Other rows of the statement are read in their state before the wait.
 const LOCK_PAYMENTS = statement<LockedRow>(
   "lock_payments",
   `SELECT ${PAYMENT_COLUMN_LIST},
@@ -57,7 +57,7 @@ export class KnownPayments {
    * @param keys payments to lock
    * @param intents payments that the batch may begin
    * @returns the payments that the batch may change
-   * @throws LostRace when another batch has decided a payment meanwhile: what is read beside it is from before
+   * @throws LostRace when another batch has decided a payment meanwhile: the rows that were read with it are then outdated
    */
   async load(
     sql: Sql,
@@ -75,7 +75,7 @@ export class KnownPayments {
     ]);
     if (locked.some(({ state, state_before }) => state_before !== state))
       throw new LostRace("a payment was decided meanwhile");
-    // The locked rows last: those are the rows that change.
+    // The locked rows come last, because they are the rows that change.
     for (const row of [...alike, ...named, ...locked]) this.add(row);
     return locked;
   }

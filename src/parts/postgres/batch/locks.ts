@@ -1,6 +1,6 @@
 import { NOW, type Sql, statement } from "../sql.ts";
 
-// A lock that another batch is about to take or to use is not waited for.
+// The statement does not wait for a lock that another batch is about to take or use.
 const HOLD_LOCK = statement<{ name: string }>(
   "hold_lock",
   `WITH renewed AS (
@@ -21,7 +21,7 @@ const KEEP_LOCKS = statement<{ name: string; owner: string }>(
      JOIN unnest($2::text[], $3::text[]) AS asked (name, owner) USING (name, owner)
     WHERE held_until > ${NOW} ORDER BY name FOR UPDATE OF locks`,
 );
-/** Locks of background services, as one batch takes and checks them. */
+/** Locks of background services that a batch takes and checks. */
 export class PostgresLocks {
   readonly #testNow: number | null;
   readonly #held = new Set<string>();

@@ -15,7 +15,7 @@ interface Held {
   row: AnyRow | undefined;
 }
 
-/** Rows of modules in one batch: all are locked together, decided on in memory, and written together. */
+/** Rows of modules in one batch. They are locked together, changed in memory, and written together. */
 export class PostgresRows implements Rows {
   readonly #held = new Map<AnyTable, Map<string, Held>>();
   readonly #added = new Map<AnyTable, AnyRow[]>();
@@ -25,7 +25,7 @@ export class PostgresRows implements Rows {
   readonly #removed = new Map<AnyTable, AnyRow[]>();
   readonly #small = new Map<AnyTable, Map<string, AnyRow>>();
 
-  /** Lets {@link load} lock a row. */
+  /** Makes {@link load} lock a row. */
   willNeed({ table, key }: RowKey): void {
     const held = this.#heldIn(table);
     const text = keyText(table, key);
@@ -112,8 +112,8 @@ export class PostgresRows implements Rows {
   }
 
   /**
-   * Writes what changed since the last call. Sends its statements before it first waits.
-   * @throws LostRace when another batch has added a row meanwhile
+   * Writes the changes since the last call. Sends its statements before it first waits.
+   * @throws LostRace when another batch has added a row in the meantime
    */
   async write(sql: Sql): Promise<void> {
     const [removed, more, forgotten] = [inOrder(this.#removed), inOrder(this.#added), [...this.#forgotten]];
@@ -200,7 +200,7 @@ function insertOf({ name, key, columns }: AnyTable) {
 }
 
 function countOf({ name, key, columns }: AnyTable) {
-  // Batches at once count in different rows, so that none waits for the commit of another one.
+  // Concurrent batches count in different rows, so that no batch waits for another's commit.
   const counted = columns.map((column) => (column === "slot" ? "pg_backend_pid() % 64" : column));
   return statement(
     `count_rows_of_${name}`,

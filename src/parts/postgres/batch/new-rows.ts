@@ -16,7 +16,7 @@ const INSERT_ORDERED = statement(
      FROM unnest($1::bigint[], $5::int[], $6::text[], $7::text[]) AS new (call_id, job, state, order_key)`,
 );
 
-// All bytes in one parameter, which is sent as binary: in an array each would be sent as hex.
+// All bytes are in one parameter, which is sent as binary. In an array, each value would be sent as hex.
 const INSERT_BODIES = statement(
   "insert_bodies",
   `INSERT INTO jobgate.job_bodies (call_id, encoded, head_bytes)
@@ -85,7 +85,7 @@ async function insertBodies(sql: Sql, rows: readonly NewRow[]): Promise<void> {
   ]);
 }
 
-/** Joins byte arrays, and says where each one is: `starts` count from 1, as Postgres does. */
+/** Joins byte arrays, and returns the position of each: `starts` count from 1, as Postgres does. */
 export function packed(arrays: readonly Uint8Array[]): {
   bytes: Buffer;
   starts: number[];

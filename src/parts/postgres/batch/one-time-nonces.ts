@@ -2,7 +2,7 @@ import type { OneTimeNonce } from "../../../core/payment.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 
-/** Expired nonces that are deleted whenever one is added: more than one, so that they never pile up. */
+/** Expired nonces that are deleted whenever one is added: the number is above 1, so that expired nonces never pile up. */
 const NONCES_FORGOTTEN_AT_ONCE = 10;
 
 interface NonceRow {
@@ -78,7 +78,7 @@ export class OneTimeNonces {
     this.#usedAgain.push(row);
   }
 
-  /** @throws LostRace when another batch used a nonce up meanwhile */
+  /** @throws LostRace when another batch has used a nonce in the meantime */
   async write(sql: Sql, now: number): Promise<void> {
     const used = this.#used;
     const [, , written] = await Promise.all([

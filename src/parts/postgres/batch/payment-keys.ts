@@ -1,7 +1,7 @@
 import { normalKey, oneSpelling, type PaymentKey, type PurchaseName } from "../../../core/payment.ts";
 import { PAYMENT_COLUMNS } from "../../../store/payment-row.ts";
 
-/** Every column by name, because a `*` breaks the plans of running replicas when a newer replica adds a column. */
+/** Every column is named, because `*` breaks the query plans of running replicas when a newer replica adds a column. */
 export const PAYMENT_COLUMN_LIST = PAYMENT_COLUMNS.map((column) => `payments.${column}`).join(", ");
 
 /** Parameters of a query by names. */

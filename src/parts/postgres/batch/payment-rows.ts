@@ -17,7 +17,7 @@ const DECIDE_PAYMENTS = statement<{ call_id: number }>(
     CROSS JOIN LATERAL json_populate_record(NULL::jobgate.payments, decision) AS new
     WHERE payment.call_id = new.call_id AND payment.state = decision ->> 'state_before' RETURNING payment.call_id`,
 );
-// The client waits for its job from here on, so this is when it was enqueued.
+// The client waits for its job from now on, so the JobCall's enqueue time is set to now.
 const RELEASE_HELD_CALLS = statement(
   "release_held_calls",
   `UPDATE jobgate.job_calls SET state = 'ready', enqueued_at = $2
@@ -155,13 +155,14 @@ export class PostgresPaymentRows implements PaymentRows {
   endWatch({ call_id }: SoldPayment): void {
     this.#early.delete(call_id);
     this.#watched.delete(call_id);
-    // Begun in this batch, it was not written yet.
+    // The payment was begun in this batch and is not written yet.
     if (!this.#begunWatches.delete(call_id)) this.#endedWatches.add(call_id);
   }
 
   /**
-   * Writes what was decided since the last call. Sends its statements before it first waits.
-   * @throws LostRace when another batch has decided a payment meanwhile, or ended its watch: its JobCall may be gone
+   * Writes the decisions since the last call. Sends its statements before it first waits.
+   * @throws LostRace when another batch has decided a payment or ended its watch in the meantime, because its JobCall may be
+   *   gone
    */
   async write({ sql, now, capacity, madeReady }: WriteContext): Promise<void> {
     const changed = [...this.#changed].flatMap(([callId, state]) => decisionOf(this.get(callId), state));

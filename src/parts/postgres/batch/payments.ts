@@ -135,7 +135,7 @@ export class PaymentsPart implements BatchPart {
     const steps = paymentSteps((key) => paymentRows.known.find(key), effects) as Record<string, AnyStep>;
     for (const { name, input, decide } of this.#decisions as readonly AnyDecision[])
       decide(steps[name]?.(now, ...input.map(storableInput)));
-    // Before new payments, which may have the name of a payment that failed.
+    // These operations run before new payments begin, because a new payment may have the name of a failed payment.
     const decisions = paymentRows.write(context);
     const begin = beginStep(this.#beginRows(context), context.capacity, effects);
     for (const { input, decide } of this.#begins) decide(begin(now, ...input));

@@ -18,9 +18,9 @@ import { countUncounted } from "./undecided.ts";
 export interface RanBatch {
   /** Outcome of each operation, in order. */
   readonly outcomes: readonly unknown[];
-  /** JobCalls became ready that no claim of the batch has taken. */
+  /** True if JobCalls became ready that no claim of the batch has taken. */
   readonly leavesWork: boolean;
-  /** JobCalls that count against `max_pending`, once it is committed. */
+  /** Number of JobCalls that `max_pending` includes, once the batch is committed. */
   readonly pending: number;
   /** Change that the batch makes to that number. */
   readonly pendingChange: number;
@@ -40,15 +40,15 @@ const READ_START = statement<{ now: number; pending: number }>(
   `SELECT floor(extract(epoch FROM now()) * 1000)::bigint AS now,
           (SELECT sum(n)::bigint FROM jobgate.pending) AS pending`,
 );
-// One row: each row is a message to read.
+// The result is one row, because each row is a separate message.
 const TAKE_CALL_IDS = statement<{ call_ids: string }>(
   "take_call_ids",
   "SELECT string_agg(nextval('jobgate.call_ids')::text, ',') AS call_ids FROM generate_series(1, $1::int)",
 );
 
 /**
- * Begins a transaction and runs all operations in it: one round trip to read the rows that decide, one to write the
- * changes. More only where a claim finds dead letters.
+ * Begins a transaction and runs all operations in it: one round trip reads the rows that decide, and one writes the changes.
+ * Only a claim that finds dead letters needs more.
  */
 export async function runBatch(
   sql: Sql,
@@ -76,7 +76,7 @@ export async function runBatch(
     callIdCount === 0 ? [] : sql.run(TAKE_CALL_IDS, [callIdCount]),
     ...parts.map((part) => part.load(sql, effects)),
     claims.load(sql, effects),
-    // After the parts have locked their rows.
+    // This runs after the parts have locked their rows.
     effects.load(sql),
   ]);
   await effects.keys.load(sql, effects.rows);

@@ -40,16 +40,19 @@ const SUM_OPEN = statement<{ network: string; asset: string; payer: string; unit
     GROUP BY network, asset, payer`,
 );
 
-/** Longest time for which a payment waits for its batch, as a rule: the age of its funds is as of before. */
+/** Longest time for which a payment waits for its batch, as a rule: the age of its funds was measured before that wait. */
 const QUEUED_MS = 250;
 
-/** Counts the JobCalls that do not count against `max_pending`. Only worth its cost once the queue looks full. */
+/** Counts the JobCalls that `max_pending` excludes. The count is only worth its cost if the queue looks full. */
 export async function countUncounted(sql: Sql, now: number | null): Promise<number> {
   const [row] = await sql.run(COUNT_UNCOUNTED, [now]);
   return row?.n ?? 0;
 }
 
-/** Undecided payments that are no longer young, and a payer's open deferred ones, when a batch begins. The batch itself begins only young ones. */
+/**
+ * Undecided payments that are no longer young, and a payer's open deferred payments, at the beginning of a batch. Payments
+ * that the batch itself begins are young.
+ */
 export class Undecided {
   readonly #now: number | null;
   readonly #ofPayers = new Map<string, number>();

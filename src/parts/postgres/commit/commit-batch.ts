@@ -21,7 +21,7 @@ export interface CommitterOptions extends RunBatchOptions {
   readonly isClosing: () => boolean;
   /** Called for each batch before its COMMIT, which notes its ID: a simulated server learns what it commits. */
   readonly onRan: ((id: string, operations: readonly Operation[], batch: RanBatch) => void) | undefined;
-  /** Called for each batch once it is durable, before the callers of its operations learn of it. */
+  /** Called for each batch once it is durable, before the callers of its operations get their outcomes. */
   readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
 }
 
@@ -35,21 +35,21 @@ const ADJUST_PENDING = statement(
    UPDATE jobgate.pending SET n = n + $1
     WHERE slot = COALESCE((SELECT slot FROM free), 1 + floor(random() * 64)::int)`,
 );
-// A batch that changed nothing is not noted, and so costs nothing: either answer about its outcome is true. A note makes the
+// A batch that changed nothing needs no note, because both possible answers about its outcome are true. A note makes the
 // COMMIT wait for the synchronous standbys.
 const NOTE_BATCH = statement(
   "note_batch",
   `INSERT INTO jobgate.batches (id, is_abandoned)
    SELECT $1::uuid, false WHERE $2::boolean OR pg_current_xact_id_if_assigned() IS NOT NULL`,
 );
-/** Operations whose answer promises durability even if they changed nothing: the answer to a repeated delivery does. */
+/** Operations whose answer promises durability even if they changed nothing, such as the answer to a repeated delivery. */
 const NOTED: ReadonlySet<WriteName> = new Set(["probe", "acceptOnce"]);
 const COMMIT = statement("commit", "COMMIT");
 const ROLLBACK = statement("rollback", "ROLLBACK");
 
 /**
- * Makes batches durable. A batch that collides with another, or whose connection breaks, is run again. When an operation
- * asks for something that the database cannot take, the batch runs one operation at a time, so that it harms no other.
+ * Makes batches durable. A batch that collides with another, or whose connection breaks, is run again. If the database
+ * refuses the values of an operation, the batch runs one operation at a time, so that the other operations are not affected.
  */
 export class Committer {
   readonly #options: CommitterOptions;
@@ -86,7 +86,7 @@ export class Committer {
       try {
         return await this.#tryOnce(operations);
       } catch (error) {
-        // The callers have their answer: what is certainly not committed should not happen any more.
+        // The callers have their answer, so operations that are certainly not committed must not run any more.
         const isLate = performance.now() - startedAt > this.#options.timeouts.callerMs;
         if (isLate || !isWorthAnotherTry(error, tries)) throw error;
         await sleep(Math.random() * COLLISION_WAIT_MS * tries);
@@ -109,7 +109,8 @@ export class Committer {
         "a COMMIT was not answered: looking up what came of it",
       );
       const { startedAt } = attempt.batch;
-      // The server keeps the connection of a COMMIT that hangs. A probe is awaited, so that not one more is kept for each.
+      // The server keeps the connection of a COMMIT that hangs. The probe is awaited, so that probes do not keep further
+      // connections.
       const isPatient = () => isProbe(operations) && !this.#options.isClosing();
       const committed = await findOutcome({ ...this.#options, batchId: id, startedAt, isPatient });
       if (!committed) throw attempt.error;
@@ -126,7 +127,7 @@ function isProbe(operations: readonly Operation[]): boolean {
 /** @param error an error after which nothing was committed */
 function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (error instanceof UnknownOutcomeError) return false;
-  // A connection may have been broken for a while without anyone having used it; another one shows the real trouble.
+  // A connection may have been broken for a while without being used. Another connection shows the real problem.
   return isRefusal(error) ? isCollision(error) && tries < MAX_TRIES : tries === 1;
 }
 
@@ -161,7 +162,7 @@ async function attemptOn(
   } catch (error) {
     // One of the statements before the COMMIT.
     if (isReadOnly(error)) throw error;
-    // Only a connection that lives on shows that the COMMIT was not carried out before something went wrong.
+    // Only a connection that still works shows that the COMMIT was not executed before the error.
     const livesOn =
       isRefusal(error) &&
       (await sql.run(ROLLBACK).then(

@@ -4,19 +4,19 @@ import type { PostgresTimeouts } from "../connection/connect.ts";
 import type { ConnectionPool } from "../connection/connection-pool.ts";
 import { sqlOf, statement } from "../sql.ts";
 
-/** Time for which a committed batch's note is kept: far longer than anyone looks it up. */
+/** Time for which a committed batch's note is kept: far longer than a lookup takes. */
 const NOTED_FOR_MS = 15 * 60_000;
 const RETRY_MS = 100;
 
 const NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-// Waits for a transaction that has noted the same batch and is still under way. Once this is written, that one cannot
-// commit any more: it would note the batch a second time.
+// Waits for a transaction that has noted the same batch and is still in progress. Once this note is written, that
+// transaction can no longer commit, because it would note the batch a second time.
 const ABANDON_BATCH = statement<{ now: number }>(
   "abandon_batch",
   `INSERT INTO jobgate.batches (id, is_abandoned) VALUES ($1, true) ON CONFLICT (id) DO NOTHING RETURNING ${NOW} AS now`,
 );
-// Writes, so that its own commit waits for the synchronous standbys, which have the batch by then: a COMMIT whose connection
-// ended while it waited for them can be seen without, and a fail-over would lose it.
+// Writes instead of only reading, so that its own commit waits for the synchronous standbys, which then have the batch. A
+// COMMIT whose connection ended during that wait is visible locally, but a failover could lose it.
 const FIND_BATCH = statement<{ is_abandoned: boolean }>(
   "find_batch",
   "UPDATE jobgate.batches SET is_abandoned = is_abandoned WHERE id = $1 RETURNING is_abandoned",
@@ -29,9 +29,9 @@ const FORGET_BATCHES = statement(
 );
 
 /**
- * Finds out whether a batch was committed whose COMMIT was not answered. Asks the present server: after a fail-over, the
- * new primary's data counts. If the batch was not committed, it never will be.
- * @throws UnknownOutcomeError when no server could be asked in time
+ * Finds out whether a batch was committed whose COMMIT was not answered. Queries the current server, because after a
+ * failover the new primary's data is authoritative. If the batch was not committed, it never will be.
+ * @throws UnknownOutcomeError when no server answered in time
  */
 export async function findOutcome(options: {
   readonly writers: ConnectionPool;
@@ -39,7 +39,7 @@ export async function findOutcome(options: {
   readonly batchId: string;
   /** Unix milliseconds, by the database's clock. */
   readonly startedAt: number;
-  /** Returns true while the lookup goes on beyond its time limit. */
+  /** Returns true while the lookup continues beyond its time limit. */
   readonly isPatient: () => boolean;
 }): Promise<boolean> {
   const { writers, timeouts, batchId, startedAt, isPatient } = options;

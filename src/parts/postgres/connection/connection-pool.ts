@@ -15,7 +15,7 @@ interface PoolOptions {
   readonly keepsSession: boolean;
 }
 
-/** Connections that are kept open, each used by one at a time. */
+/** Connections that are kept open, each with one user at a time. */
 export class ConnectionPool {
   readonly #pool: pg.Pool;
   readonly #servers: Servers;
@@ -64,7 +64,7 @@ export class ConnectionPool {
     this.#pool.on("connect", (client) => this.#fit.add(client));
   }
 
-  /** Uses a connection; one on which something failed, or that is discarded, is not used again. */
+  /** Uses a connection. A connection that failed or was discarded is not used again. */
   async use<T>(work: (client: ClientBase, discard: () => void) => Promise<T>): Promise<T> {
     const client = await this.#takeFitAnywhere();
     // A lost connection also rejects the queries on it; without a listener the event would end the process.
@@ -93,7 +93,7 @@ export class ConnectionPool {
     this.#fit = new WeakSet();
   }
 
-  /** Ends all connections, in use or not: the server that they lead to is not used any more. */
+  /** Ends all connections, in use or not, because their server is no longer used. */
   dropAll(): void {
     this.leaveServer();
     for (const client of this.#open) client.abort();
@@ -113,7 +113,7 @@ export class ConnectionPool {
     });
   }
 
-  /** Ends as soon as a connection is new: the pool holds only so many others. */
+  /** The loop ends at the first new connection, because the pool has a limited number of old connections. */
   async #takeFit(): Promise<PoolClient> {
     for (;;) {
       const client = await this.#pool.connect();
@@ -126,7 +126,7 @@ export class ConnectionPool {
 /** One connection of each replica listens for work. */
 const LISTENERS = 1;
 
-/** One connection is the operator's, where there are enough. */
+/** One connection is reserved for the operator if there are enough. */
 const OPERATORS = 1;
 const MIN_POOL_SIZE_WITH_OPERATOR = 5;
 const RETRY_MS = 500;

@@ -14,7 +14,7 @@ export class ReadOnlyServer extends Error {
   }
 }
 
-/** None of the servers of the URL takes writes. */
+/** No server of the URL accepts writes. */
 export class NoPrimary extends Error {
   override readonly name = "NoPrimary";
   readonly errors: readonly unknown[];
@@ -65,7 +65,7 @@ export function isOperationsFault(error: unknown): boolean {
   return error instanceof LostRace || hasCode(error, /^2[23]/);
 }
 
-/** Network errors of a server, or of the name service, that may be there a moment later. */
+/** Network errors of a server, or of the name service, that may be available a moment later. */
 const NOT_REACHABLE = new Set([
   ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
   ...["ENOTFOUND", "EAI_AGAIN"],

@@ -63,7 +63,7 @@ export class Heartbeat {
     try {
       const pending = await writers.use(async (client) => {
         const counted = await look(client, this.#options);
-        // A commit that hangs keeps its connection at the server, so only the probe goes on with commits.
+        // A commit that hangs keeps its connection at the server, so only the probe continues to commit.
         if (isWritable()) await sqlOf(client).run(WRITE);
         return counted;
       });
@@ -100,7 +100,7 @@ interface HeartbeatOptions {
   readonly maxPending: number;
   /** Replaces the database's clock in tests. */
   readonly clock: Clock | undefined;
-  /** Called with the number of JobCalls that count against `maxPending`. */
+  /** Called with the number of JobCalls that `maxPending` includes. */
   readonly onPending: (pending: number) => void;
   readonly onFailure: (reason: string) => void;
   readonly isWritable: () => boolean;

@@ -8,7 +8,7 @@ import { requirePrimary } from "./session.ts";
 /** Pause before a standby, which may be promoted, is checked again. */
 const RECHECK_MS = 200;
 
-/** The servers that the URL lists, of which one takes writes. After a fail-over this is another one. */
+/** The servers that the URL lists. One of them accepts writes, and a failover changes which one does. */
 export class Servers {
   readonly #address: PostgresAddress;
   readonly #timeouts: PostgresTimeouts;
@@ -22,7 +22,7 @@ export class Servers {
     readonly address: PostgresAddress;
     readonly timeouts: PostgresTimeouts;
     readonly logger: Logger | undefined;
-    /** Called when another server is in use: connections to the former one are of no use. */
+    /** Called when another server is in use: connections to the former server are useless. */
     readonly onMoved: () => void;
   }) {
     const { address, timeouts, logger, onMoved } = options;

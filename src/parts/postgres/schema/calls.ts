@@ -1,4 +1,4 @@
-/** JobCalls, their bodies, and how they ended. */
+/** JobCalls, their bodies, and their outcomes. */
 export const CALLS = `
 -- Not an identity column: ids are drawn before their rows are written. 2^53 - 1 is the last exact number in JSON.
 CREATE SEQUENCE jobgate.call_ids MAXVALUE 9007199254740991;

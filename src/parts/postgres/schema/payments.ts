@@ -1,4 +1,4 @@
-/** The journal of payments, and the sums of settled ones. */
+/** The journal of payments, and the sums of settled payments. */
 export const PAYMENTS = `
 -- Payments.
 CREATE TABLE jobgate.payments (
