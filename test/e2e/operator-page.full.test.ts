@@ -367,7 +367,7 @@ test("A call is resent once after a question, and its new call is shown and reac
   const resend = page.getByRole("button", { name: "Resend", exact: true });
   await resend.click();
   const dialog = page.getByRole("dialog", { name: `Resend call ${callId}?` });
-  await dialog.getByText("Nobody is charged for the new call").waitFor();
+  await dialog.getByText("The new call is not charged").waitFor();
   await dialog.getByRole("button", { name: "Cancel" }).click();
   undoable.delete(body);
   await resend.click();

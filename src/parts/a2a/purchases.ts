@@ -128,7 +128,7 @@ export class Purchases {
     if (named !== undefined && equalJobs(named, task.job)) return;
     throw new RpcError(
       RPC.invalidParams,
-      `message.metadata.skillId is ${JSON.stringify(skillId)}; expected that of the task, or none. This message charged nothing.`,
+      `message.metadata.skillId is ${JSON.stringify(skillId)}; expected the task's skill, or none. This message charged nothing.`,
     );
   }
 

@@ -95,7 +95,7 @@ export class Tasks {
 export function undecided(task: Task): TaskView {
   return {
     ...{ task, state: "working", at: task.madeAt, artifacts: [], metadata: undefined },
-    text: "It is not known yet whether the payment was settled. If it was, the job runs once: ask for the task again, or send the very same payment again.",
+    text: "It is not known yet whether the payment was settled. If it was, the job runs once: ask for the task again, or send the same payment again.",
     payment: { [X402.status]: "payment-submitted" },
   };
 }

@@ -111,7 +111,7 @@ function checkCallback(
   }
   if (secret === undefined && !publishesKey)
     secretPlace.reportMissing(
-      "is missing; expected a Standard Webhooks key, since nobody can get the public key of callback_key without [x402]",
+      "is missing; expected a Standard Webhooks key, because receivers cannot get the public key of callback_key without [x402]",
     );
   checkSigningKeys(secret, secretPlace);
 }

@@ -114,7 +114,7 @@ async function requireContract(signature: `0x${string}`, ask: () => Promise<bool
   } catch (cause) {
     throw signatureRefusal(
       signature,
-      " The chain cannot be asked now whether the caller's contract approves it.",
+      " The chain cannot show now whether the caller's contract approves it.",
       {
         cause,
         details: { retryable: true },

@@ -133,7 +133,7 @@ class CallerRpc {
 function checkFailed(what: string, detail: string, cause?: unknown): GatewayError {
   return new GatewayError(
     "permission_check_failed",
-    `The chain could not be asked whether the caller is permitted (${what}: ${detail}). Nothing was charged: try again.`,
+    `The chain did not show whether the caller is permitted (${what}: ${detail}). Nothing was charged: try again.`,
     { cause, headers: { "retry-after": "2" } },
   );
 }

@@ -25,6 +25,6 @@ function steps(guides: readonly string[]): string {
 3. The answer is 202 with \`call_id\`, \`access_token\` and \`links\`. \`GET\` \`links.result\` with \`Authorization: Bearer <access_token>\`
    until it is 200. Or send \`Prefer: wait=30\` with the payment: then the answer is the result itself if it is there in time.
 
-${guides.map((guide) => `${guide}\n\n`).join("")}Keep the payment when an answer is lost, and send the very same request again: it is charged once. A refusal has \`error\`,
+${guides.map((guide) => `${guide}\n\n`).join("")}Keep the payment when an answer is lost, and send the same request again: it is charged once. A refusal has \`error\`,
 \`code\`, \`charged\` and \`retryable\`. Only the 402 is binding; prices here may be a minute old.`;
 }

@@ -6,7 +6,7 @@ const REFUSAL = {
     error: { type: "string", description: "What is wrong, and what to do" },
     code: { type: "string" },
     charged: { oneOf: [{ type: "boolean" }, { type: "string", enum: ["unknown"] }] },
-    retryable: { type: "boolean", description: "The very same request can succeed later" },
+    retryable: { type: "boolean", description: "The same request can succeed later" },
   },
   required: ["error", "code"],
 };

@@ -118,13 +118,13 @@ export function channelOperation(parts: {
       requireConfigured();
       if (id === "") {
         const channels = await claimAll(signature);
-        logger.warn({ channels, by: signature.by }, "claims of channels were asked for by the operator");
+        logger.warn({ channels, by: signature.by }, "claims of channels were requested by the operator");
         return { channels: BigInt(channels) };
       }
       const row = await find(id);
       await networkFor(row).count(row.channel_id);
       const rows = await ledger.claimSoon([row.channel_id], signature);
-      logger.warn({ channel: row.channel_id, by: signature.by }, "a claim was asked for by the operator");
+      logger.warn({ channel: row.channel_id, by: signature.by }, "a claim was requested by the operator");
       return { channels: BigInt(rows.length) };
     },
 

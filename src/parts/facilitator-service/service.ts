@@ -208,7 +208,7 @@ function readRequest(body: Uint8Array, versions: Versions): FacilitatorRequest {
   const version = versions.find(x402Version);
   if (version === undefined) throw malformed(`x402Version is ${x402Version}, which is not settled here`);
   if (!version.isRequirements(paymentRequirements))
-    throw malformed(`paymentRequirements are not those of version ${x402Version}`);
+    throw malformed(`paymentRequirements are not requirements of version ${x402Version}`);
   return { payload: paymentPayload, requirements: paymentRequirements } as FacilitatorRequest;
 }
 

@@ -70,7 +70,7 @@ function checkLimit(own: LimitedTable, jobId: bigint | undefined, place: Place, 
       place
         .at(key)
         .report(
-          `is not that of ${other.name}, which has job ID ${jobId} as well; expected the same in both, because they share the limit`,
+          `is not the limit of ${other.name}, which has job ID ${jobId} as well; expected the same in both, because they share the limit`,
         );
   }
 }

@@ -27,7 +27,7 @@ export function addTo(program: Command): void {
     name: "pay",
     description: "Buy one run of a job over x402, and print its result.",
     notes:
-      "The result goes to stdout, everything else to stderr. The key is that of an account on a network of the offers; no option takes it." +
+      "The result goes to stdout, everything else to stderr. The key belongs to an account on a network of the offers; no option takes it." +
       "\nIf an answer is lost, the same payment is sent again, never a new one.",
     example: "pay https://jobs.example.com/x402/jobs/1/0 --body text.txt --max 0.05",
     takes: [

@@ -45,10 +45,10 @@ function readIdentifier({ extensions }: Payload): string | undefined {
   const extension = extensions?.[EXTENSION];
   if (extension === undefined) return undefined;
   const info = isRecord(extension) ? extension.info : undefined;
-  if (!isRecord(info)) throw invalid("has no info, or one that is no object");
+  if (!isRecord(info)) throw invalid("has no info, or an info that is not an object");
   const { id } = info;
   if (id === undefined) return undefined;
-  if (typeof id !== "string") throw invalid("has an id that is no string");
+  if (typeof id !== "string") throw invalid("has an id that is not a string");
   if (id.length < MIN_LENGTH || id.length > MAX_LENGTH || !new RegExp(CHARACTERS).test(id)) {
     throw invalid(`has an id that is not ${MIN_LENGTH} to ${MAX_LENGTH} of A-Z, a-z, 0-9, "_" and "-"`);
   }

@@ -60,7 +60,7 @@ export function createLookups(options: {
       if (inTime === undefined) throw new Error(`Postgres has not answered for ${waitMs / 1000} s`);
       return inTime;
     } catch (cause) {
-      throw new GatewayError("store_unavailable", "The store could not be asked; nothing was changed.", {
+      throw new GatewayError("store_unavailable", "The store lookup failed; nothing was changed.", {
         cause,
       });
     }

@@ -103,5 +103,5 @@ function problemOf(error: unknown): RateProblem {
   }
   // The chain client says so when another chain than before is behind the address.
   const reason = error instanceof Error && error.message.startsWith("the RPC is for chain");
-  return new RateProblem("rpc_url", reason ? error.message : "its RPC could not be asked");
+  return new RateProblem("rpc_url", reason ? error.message : "its RPC could not be queried");
 }

@@ -45,7 +45,7 @@ export function createHttpRate(source: {
     if (ratePerNativeUnit === undefined) {
       throw new RateProblem(
         "pointer",
-        "what its answer has at the pointer is no rate; expected a number above 0, of at most 100 digits",
+        "the value at the pointer in its answer is not a rate; expected a number above 0, of at most 100 digits",
       );
     }
     return { ratePerNativeUnit, asOf };

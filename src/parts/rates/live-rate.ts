@@ -60,7 +60,7 @@ export class LiveRate {
   /** Returns the reason why the last query failed, or why there is no usable value. */
   problem(): string | undefined {
     if (this.#failure !== undefined) return this.#failure;
-    if (this.#latest === undefined) return "it was not asked yet";
+    if (this.#latest === undefined) return "it was not queried yet";
     return this.#isFresh(this.#latest) ? undefined : "its last answer is too old";
   }
 
@@ -112,5 +112,5 @@ function askSource(source: RateSource, clock: Clock): AskRate {
 
 /** Returns only text written for the operator: a library's error may quote the URL. */
 function problemOf(error: unknown): string {
-  return error instanceof RateProblem ? error.message : "it could not be asked";
+  return error instanceof RateProblem ? error.message : "it could not be queried";
 }

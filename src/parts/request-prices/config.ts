@@ -230,7 +230,7 @@ function checkSource(source: Source, place: Place, { route: text, input }: JobTa
     } else if (source.in === "path" && !parameterNames(route).includes(source.name)) {
       const names = parameterNames(route).map((name) => `path:${name}`);
       place.report(
-        `is no parameter of the route; expected ${names.join(" or ") || "query:, json: or header:"}`,
+        `is not a parameter of the route; expected ${names.join(" or ") || "query:, json: or header:"}`,
       );
     }
     return;

@@ -21,7 +21,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(jobs, {
     name: "resend",
     description:
-      "Send a JobCall to its job once more: a new JobCall with the same body and metadata, which nobody pays for.",
+      "Send a JobCall to its job once more: a new, unpaid JobCall with the same body and metadata.",
     example: "jobs resend 12 --note 'the runner had an old model'",
     takes: [
       callIdArgument(),

@@ -70,7 +70,7 @@ export class AccountContracts {
 function silent(cause?: unknown): GatewayError {
   return new GatewayError(
     "permission_check_failed",
-    "The chain could not be asked whether the account's contract approves the signature: sign a new challenge.",
+    "The chain could not show whether the account's contract approves the signature: sign a new challenge.",
     { cause, headers: { "retry-after": "2" } },
   );
 }

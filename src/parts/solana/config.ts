@@ -48,7 +48,7 @@ export const solanaTokens: TokenMethod = {
     if (differs)
       place
         .at("commitment")
-        .report("differs from that of the token's other entry; expected the same for both");
+        .report("differs from the value in the token's other entry; expected the same for both");
     if (rpcUrl === undefined && !place.at("rpc_url").isReported)
       place
         .at("rpc_url")

@@ -51,7 +51,7 @@ async function findProblem(token: AcceptedToken): Promise<PeerProblem | undefine
     if (held?.owner !== PROGRAMS.token || held.data[ACCOUNT_STATE] !== 1) {
       const state =
         held === undefined ? "has no account for the token" : "has a frozen account for the token";
-      return { path: ["pay_to"], message: `${state} (${account}), so that nobody can pay; expected one` };
+      return { path: ["pay_to"], message: `${state} (${account}), so that no client can pay; expected one` };
     }
     return undefined;
   } catch (error) {

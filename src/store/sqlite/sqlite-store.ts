@@ -177,7 +177,7 @@ class OperatorReader {
     } catch (cause) {
       this.#channel = undefined;
       await channel.close();
-      throw new GatewayError("store_unavailable", "The store could not be asked.", { cause });
+      throw new GatewayError("store_unavailable", "The store lookup failed.", { cause });
     }
   }
 }

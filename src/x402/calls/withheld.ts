@@ -28,7 +28,7 @@ export function withheldBecause({
   if (!charge?.isAwaited) return undefined;
   return new GatewayError(
     "settlement_unknown",
-    "The job was done, and its result waits until the charge is certain. Send the very same request again.",
+    "The job was done, and its result waits until the charge is certain. Send the same request again.",
     { details: { charged: "unknown", retryable: true, state }, headers: { "retry-after": "2" } },
   );
 }

@@ -98,7 +98,7 @@ export function noFacilitator({ requirements }: FacilitatorRequest, isOfNone: bo
   if (isOfNone && requirements.extra?.feePayer !== undefined)
     return new GatewayError(
       "payment_mismatch",
-      "The fee payer of the payment is not that of an offer here: sign for a fresh offer. Nothing was charged.",
+      "The fee payer of the payment is not the fee payer of an offer here: sign for a fresh offer. Nothing was charged.",
     );
   return new GatewayError(
     "facilitator_unavailable",

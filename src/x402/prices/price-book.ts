@@ -184,7 +184,7 @@ class CurrentPrice implements Price {
     const price = await prices.priceOf(this.policy);
     const terms = price && offerTerms(this.policy, price, this.#sources);
     const made = terms && (this.#isShownOnly ? offers.makeUnsaved(terms) : await offers.make(terms));
-    if (made === undefined || made.length === 0) throw priceUnavailable("no token can be asked for it now");
+    if (made === undefined || made.length === 0) throw priceUnavailable("no token can be offered for it now");
     return made;
   }
 
@@ -288,7 +288,7 @@ export class FreshOffers {
     const isFresh = ({ token }: Offer) => methods.find(token.transferMethod)?.fresh !== undefined;
     if (!offers.some(isFresh)) return offers;
     const complete = (await Promise.all(offers.map((offer) => this.#completed(offer)))).flat();
-    if (complete.length === 0) throw priceUnavailable("no token can be asked for it now");
+    if (complete.length === 0) throw priceUnavailable("no token can be offered for it now");
     return complete;
   }
 

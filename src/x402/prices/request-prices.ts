@@ -124,7 +124,7 @@ export class RequestPrice implements Price {
     const price = await prices.priceOf(this.#asked(body));
     if (price.endSecs !== undefined && !lastsLongEnough(price.endSecs, clock())) throw endsTooSoon();
     const offers = terms.offersAt(price);
-    if (offers.length === 0) throw priceUnavailable("no token can be asked for it now");
+    if (offers.length === 0) throw priceUnavailable("no token can be offered for it now");
     return { offers, isOnlyShown: price.isOnlyShown === true };
   }
 
@@ -219,7 +219,7 @@ const MAX_PRICES = 10_000;
 export const QUESTIONS = {
   perClient: 8,
   total: 64,
-  reason: "Too many prices are being asked for at once. Nothing was charged",
+  reason: "Too many price requests are in progress. Nothing was charged",
 };
 
 /** An answer to a price query. */

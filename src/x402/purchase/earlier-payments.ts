@@ -76,7 +76,7 @@ export class EarlierPayments {
       if (!(cause instanceof GatewayError)) throw cause;
       throw new GatewayError(
         "store_unavailable",
-        "The store cannot be asked now whether this payment was sent before. This request charged nothing: send the very same one again.",
+        "The store is unavailable, so this payment cannot be matched with earlier requests. This request charged nothing: send the same request again.",
         { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
       );
     }

@@ -152,7 +152,7 @@ function requireAccepted(outcome: PaymentOutcome): AcceptedPayment {
     case "undecided":
       throw new GatewayError(
         "settlement_unknown",
-        "It is not known yet whether the payment was settled. Send the very same request again: if it was, the job will run once.",
+        "It is not known yet whether the payment was settled. Send the same request again: if it was, the job will run once.",
         { details: { charged: "unknown" }, headers: { "retry-after": "2" } },
       );
   }

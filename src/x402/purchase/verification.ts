@@ -150,7 +150,7 @@ export class Verification {
       if (!evidence.isRequired(token)) return undefined;
       throw new GatewayError(
         "facilitator_unavailable",
-        "The payment's chain cannot be asked now, so a settlement could not be confirmed. Nothing was charged: try again.",
+        "The payment's chain cannot be queried now, so a settlement could not be confirmed. Nothing was charged: try again.",
         { cause, headers: { "retry-after": "2" } },
       );
     }

@@ -124,7 +124,7 @@ export class ChainEvidence {
       this.#sightings.delete(intent.fingerprint);
       return found;
     } catch (error) {
-      return { kind: "open", reason: `the chain could not be asked: ${firstLine(error)}`, isUnread: true };
+      return { kind: "open", reason: `the chain could not be queried: ${firstLine(error)}`, isUnread: true };
     }
   }
 

@@ -171,7 +171,7 @@ export class Settlement {
       );
       throw new GatewayError(
         "store_unavailable",
-        "It is not known whether the store has this payment. Send the very same request again: if it has, the job will run once.",
+        "It is not known whether the store has this payment. Send the same request again: if it has, the job will run once.",
         { cause, details: { charged: "unknown" }, headers: { "retry-after": "5" } },
       );
     }
@@ -198,7 +198,7 @@ export class Settlement {
     }
     return this.#recorder.leaveUnresolved(
       record,
-      "the authorization has expired, and no chain can be asked whether it was used: set the token's rpc_url",
+      "the authorization has expired, and no chain can show whether it was used: set the token's rpc_url",
     );
   }
 
@@ -273,7 +273,7 @@ export class Settlement {
     } else if (clock() >= validBefore * 1000) {
       return this.#recorder.leaveUnresolved(
         record,
-        "the authorization has expired, and no chain can be asked: set the token's rpc_url",
+        "the authorization has expired, and no chain can be queried: set the token's rpc_url",
       );
     }
     if (!isUnasked && !(await this.#isDurable(record))) return { kind: "undecided" };

@@ -341,9 +341,9 @@ describe("A payment", () => {
     for (const [metadata, problem] of [
       [{ "x402.payment.status": "payment-required" }, /expected "payment-submitted"/],
       [{ "x402.payment.status": 5 }, /is 5; expected/],
-      [{ skillId: "job-1-1" }, /expected that of the task/],
-      [{ skillId: "unknown" }, /expected that of the task/],
-      [{ skillId: 7 }, /expected that of the task/],
+      [{ skillId: "job-1-1" }, /expected the task.s skill/],
+      [{ skillId: "unknown" }, /expected the task.s skill/],
+      [{ skillId: 7 }, /expected the task.s skill/],
     ] as const) {
       const { error } = await agent.try({
         ...payment,

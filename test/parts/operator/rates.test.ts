@@ -29,7 +29,7 @@ const unknown: RateReport = {
   symbol: "NEW",
   source: "http",
   usable: false,
-  problem: "it was not asked yet",
+  problem: "it was not queried yet",
 };
 
 let rates: RateReport[] = [];
@@ -75,7 +75,7 @@ describe("ListRates", () => {
             rate: "",
             source: "http",
             usable: false,
-            problem: "it was not asked yet",
+            problem: "it was not queried yet",
           },
         ],
       },

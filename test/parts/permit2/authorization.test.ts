@@ -389,7 +389,7 @@ describe("An RPC address whose nodes differ", () => {
     for (let looks = 0; looks < 3; looks++) {
       expect(await look(intent)).toEqual({
         kind: "open",
-        reason: "the chain could not be asked: the RPC answered with the state of another block",
+        reason: "the chain could not be queried: the RPC answered with the state of another block",
         isUnread: true,
       });
     }
@@ -409,7 +409,7 @@ describe("An RPC address whose nodes differ", () => {
     rpc.add({ rpcMethod: "eth_getTransactionReceipt", fault: noReceipt });
     expect(await look(intent)).toEqual({
       kind: "open",
-      reason: "the chain could not be asked: the RPC does not have the transaction's receipt",
+      reason: "the chain could not be queried: the RPC does not have the transaction's receipt",
       isUnread: true,
     });
     rpc.clear();
@@ -427,7 +427,7 @@ describe("An RPC address whose nodes differ", () => {
     rpc.add({ rpcMethod: "eth_getBlockByNumber", fault: { kind: "change", change } });
     expect(await look(intent)).toEqual({
       kind: "open",
-      reason: "the chain could not be asked: the chain changed during a search",
+      reason: "the chain could not be queried: the chain changed during a search",
       isUnread: true,
     });
   });

@@ -40,7 +40,7 @@ const problem = (options?: Parameters<typeof ask>[0]) =>
   );
 const NO_RATE = {
   key: "pointer",
-  message: "what its answer has at the pointer is no rate; expected a number above 0, of at most 100 digits",
+  message: "the value at the pointer in its answer is not a rate; expected a number above 0, of at most 100 digits",
 };
 
 describe("a number, or a string that holds one, is the rate to its last digit", () => {

@@ -54,7 +54,7 @@ test.each([
   [
     "two commitments for one token",
     `${token()}[[x402.accepted_tokens]]${token({ commitment: "finalized", jobs: ["a"] }).split("[[x402.accepted_tokens]]")[1]}`,
-    "differs from that of the token's other entry",
+    "differs from the value in the token's other entry",
   ],
   [
     "a commitment on another network",

@@ -30,7 +30,7 @@ it("A seller without an account for the token is a problem, which names the acco
   const { address } = await solanaAccount(9);
   const account = await tokenAccountOf(address, parts.mint);
   expect(await check({ payTo: address })).toEqual([
-    `1.pay_to has no account for the token (${account}), so that nobody can pay; expected one`,
+    `1.pay_to has no account for the token (${account}), so that no client can pay; expected one`,
   ]);
 });
 

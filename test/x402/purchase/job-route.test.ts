@@ -178,7 +178,7 @@ describe("A paid request", () => {
     const cut = await startAnotherGateway();
     const payment = await cut.sign();
     cut.store.findPaymentByFingerprint = () =>
-      Promise.reject(new GatewayError("store_unavailable", "The store could not be asked."));
+      Promise.reject(new GatewayError("store_unavailable", "The store lookup failed."));
     const { status, body } = await cut.post(payment.headers);
     expect([status, body]).toMatchObject([
       503,

@@ -103,7 +103,7 @@ export class ApiAccess implements UnpaidAccess {
     this.#parts.limits.countWrongToken(request);
     throw new GatewayError(
       "unauthorized",
-      "The Bearer of this request is no key of this API. Nothing was charged: to pay, send no Authorization header.",
+      "The Bearer of this request is not a key of this API. Nothing was charged: to pay, send no Authorization header.",
       { headers: { "www-authenticate": "Bearer" } },
     );
   }

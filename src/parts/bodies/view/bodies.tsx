@@ -75,7 +75,7 @@ function textOf(bytes: Uint8Array): string {
     // The shown part can end in the middle of a character.
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true });
   } catch {
-    return "This is no text.";
+    return "This is not text.";
   }
 }
 

@@ -69,7 +69,7 @@ async function readTransfers(tokens: readonly AcceptedToken[], since: number): P
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new Refusal([
-        `The rpc_url of ${symbol} on ${network} cannot be asked for its transfers: ${reason}`,
+        `The rpc_url of ${symbol} on ${network} cannot be queried for its transfers: ${reason}`,
       ]);
     }
   }

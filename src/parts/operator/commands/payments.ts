@@ -86,7 +86,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(payments, {
     name: "refused",
     description:
-      "List requests whose payments bought nothing, newest first, and why: those of the last week.",
+      "List the last week's requests whose payments bought nothing, newest first, with the reasons.",
     example: "payments refused --job 1/0 --code payment_invalid",
     takes: [
       jobOption(),

@@ -230,6 +230,6 @@ function bodyText(bytes: Uint8Array): string {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return text.length > MAX_BODY_CHARS ? `${text.slice(0, MAX_BODY_CHARS)}… (${bytes.length} bytes)` : text;
   } catch {
-    return `${bytes.length} bytes that are no text`;
+    return `${bytes.length} bytes that are not text`;
   }
 }

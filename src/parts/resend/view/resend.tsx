@@ -17,7 +17,7 @@ function firstCall(origin: string, value = ""): bigint | undefined {
 }
 
 const QUESTION =
-  "Its job gets a new call with the same body and metadata, whatever becomes of this one. Nobody is charged for the new call, and its result goes to nobody.";
+  "Its job gets a new call with the same body and metadata, whatever becomes of this one. The new call is not charged, and no client gets its result.";
 
 /** Sends the JobCall to its job once more, after a question. */
 function ResendPanel({ call, metadata }: GetCallResponse) {
@@ -59,7 +59,7 @@ function ResendPanel({ call, metadata }: GetCallResponse) {
       )}
       <p class="muted">
         {isKept
-          ? "A new call, which nobody pays for. This call and its payment stay as they are."
+          ? "A new, unpaid call. This call and its payment stay as they are."
           : "This call has ended, and its body is not kept: it cannot be resent."}
       </p>
       {dialog}

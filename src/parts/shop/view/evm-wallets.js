@@ -135,7 +135,7 @@ async function readUnits({ provider }, asset, selector, ...addresses) {
 async function signTypedData({ name, provider }, account, typedData) {
   const signature = await ask(provider, "eth_signTypedData_v4", account, JSON.stringify(typedData));
   if (typeof signature !== "string" || !/^0x([0-9a-fA-F]{2}){65,}$/.test(signature)) {
-    throw new WalletProblem(`${name} gave something that is no signature. Nothing was paid.`);
+    throw new WalletProblem(`${name} gave something that is not a signature. Nothing was paid.`);
   }
   // Some hardware wallets end it with 0 or 1, where the token's contract expects 27 or 28.
   const v = Number.parseInt(signature.slice(130), 16);

@@ -53,7 +53,7 @@ export function isAddress(text: string): boolean {
 /** Returns the bytes of an address. @throws Error for another text */
 export function bytesOf(address: string): Uint8Array<ArrayBuffer> {
   const bytes = fromBase58(address, ACCOUNT_BYTES);
-  if (bytes === undefined) throw new Error(`${address} is no account of Solana`);
+  if (bytes === undefined) throw new Error(`${address} is not an account of Solana`);
   return bytes;
 }
 

@@ -89,7 +89,7 @@ async function signTransfer(
   const bytes = Uint8Array.from(signed?.signedTransaction ?? []);
   // After the number of signatures come the fee payer's and the owner's.
   if (bytes.subarray(65, 129).some((byte) => byte !== 0)) return bytes;
-  throw new Error(`${wallet.name} gave something that is no signature. Nothing was paid.`);
+  throw new Error(`${wallet.name} gave something that is not a signature. Nothing was paid.`);
 }
 
 /** Wallets agree on no code for a refusal, and most say it in these words. */

@@ -137,7 +137,7 @@ test("missing names a token whose chain it cannot ask, and refuses when the chai
   const { code, stdout, stderr } = await missingWith(path, Date.now());
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toContain(
-    `The rpc_url of USDC on eip155:${anvil.chainId} cannot be asked for its transfers`,
+    `The rpc_url of USDC on eip155:${anvil.chainId} cannot be queried for its transfers`,
   );
   expect(stderr).not.toContain("hunter2");
 });
