@@ -48,7 +48,7 @@ const uniqueItems: FuncKeywordDefinition = {
   error: { message: "must NOT have duplicate items" },
 };
 
-/** CPU time of the calling thread; of the whole process before Node 23.9, which does not know the thread's. */
+/** CPU time of the calling thread. Before Node 23.9, only the CPU time of the whole process is available. */
 const cpuUsage: typeof process.cpuUsage =
   (process as { threadCpuUsage?: typeof process.cpuUsage }).threadCpuUsage ?? process.cpuUsage;
 

@@ -87,7 +87,7 @@ function requestHashOf(
     throw new Refusal([
       `--target is "${target ?? ""}"; expected the method and target of the request, such as "GET /weather/Paris?units=metric"`,
     ]);
-  // The hash is over the bytes that are sent, as HTTP programs read them: one character each.
+  // The hash covers the bytes that are sent. HTTP programs read each byte as one character.
   const headers = header
     .map(parseHeader)
     .map(([name, value]) => [name, Buffer.from(value).toString("latin1")]);

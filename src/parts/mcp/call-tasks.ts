@@ -8,7 +8,7 @@ import type { Outcomes } from "./outcomes.ts";
 import { PARAMS } from "./params.ts";
 import { hasEnded, statelessTask, taskOf } from "./tasks.ts";
 
-/** Calls that their buyers ask for later, as tasks. */
+/** Calls whose outcome buyers query later, as tasks. */
 export class CallTasks {
   readonly #services: Services;
   readonly #outcomes: Outcomes;
@@ -50,7 +50,7 @@ export class CallTasks {
     return this.#outcomes.wait(callId, waiting).finally(leave);
   }
 
-  /** Finds the call that a task id names. Its token proves who bought it. @throws RpcError */
+  /** Finds the call that a task id names. Its token authenticates the buyer. @throws RpcError */
   async #find({ message, request }: Context): Promise<{ taskId: string; call: CallState }> {
     const { store: calls, tokens, limits } = this.#services;
     const { taskId } = paramsAs(PARAMS.task, message.params);

@@ -13,7 +13,7 @@ export interface Context {
   /** Abilities of the client that the message names; undefined in versions with sessions. */
   readonly client: StatelessClient | undefined;
   readonly notify?: (notification: object) => void;
-  /** Registers what is called once the whole answer to the request was sent. */
+  /** Registers a function that is called once the whole answer to the request was sent. */
   readonly whenSent: (listener: () => Promise<void>) => void;
 }
 

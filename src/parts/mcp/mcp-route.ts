@@ -55,7 +55,7 @@ export class McpRoute {
       if (!(error instanceof RpcError)) throw error;
       return failure(error.code === RPC.methodNotFound ? 404 : 400, error, message?.id);
     }
-    // A session that an old message left behind means nothing to a message without sessions.
+    // A session header from an older version has no meaning for a message of the version without sessions.
     const session = client === undefined ? this.#sessionOf(request) : undefined;
     if (session === "unknown")
       return failure(404, new RpcError(RPC.refused, "There is no such session: begin one with initialize."));
@@ -129,7 +129,10 @@ export class McpRoute {
     return { status: 204, headers: { "cache-control": "no-store" }, body: "" };
   }
 
-  /** Refuses pages of other origins, which could reach through their visitor what they cannot reach (DNS rebinding). */
+  /**
+   * Refuses pages of other origins, because they could use a visitor's browser to reach hosts that they cannot reach
+   * themselves (DNS rebinding).
+   */
   #refuseOrigin({ headers }: HttpRequest): HttpResponse | undefined {
     const { origin } = headers;
     if (origin === undefined || this.#origins.has("*") || this.#origins.has(origin) || LOOPBACK.test(origin))

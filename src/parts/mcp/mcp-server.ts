@@ -72,7 +72,7 @@ export class McpServer {
       stateless: {
         ...methods,
         "server/discover": () => this.#discover(),
-        // A paid job asks nothing of its buyer, and runs to its end.
+        // A paid job needs no input from its buyer, and cannot be cancelled.
         "tasks/update": () => ({}),
         "tasks/cancel": () => ({}),
       },
@@ -90,7 +90,7 @@ export class McpServer {
     return client;
   }
 
-  /** Returns the response to a request. Never rejects: HTTP has begun to answer, perhaps. */
+  /** Returns the response to a request. Never rejects, because the HTTP answer may already have begun. */
   async answer(context: Context): Promise<object> {
     const { id } = context.message;
     try {

@@ -7,7 +7,7 @@ import { McpServer, WAITS } from "./mcp-server.ts";
 import { CARD_PATHS, serverCard } from "./server-card.ts";
 import { Sessions } from "./sessions.ts";
 
-/** MCP at each configuration. Its sessions outlive a reload. */
+/** MCP under the current configuration. Its sessions outlive a reload. */
 export class Mcp implements X402Part {
   readonly #services: Services;
   readonly #sessions: Sessions;

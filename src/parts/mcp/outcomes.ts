@@ -40,7 +40,7 @@ export class Outcomes {
     this.#longToolMs = longToolMs;
   }
 
-  /** Waits for a paid call to end, and returns its outcome; undefined if it goes on. */
+  /** Waits for a paid call to end, and returns its outcome; undefined if the call has not ended. */
   async wait(callId: number, of: Waiting): Promise<object | undefined> {
     const { watch } = this.#services;
     const { extensions } = this.#shop;
@@ -49,10 +49,10 @@ export class Outcomes {
     const over = new AbortController();
     const end = () => over.abort();
     of.request.closed.addEventListener("abort", end);
-    // Progress shows the client that it goes on.
+    // Progress shows the client that the call continues.
     const maxMs = showsProgress ? this.#longToolMs : of.maxMs;
     void sleep(maxMs, undefined, { signal: over.signal }).then(end, () => {});
-    // An MCP client that disconnects has not left, because it can ask for its task later.
+    // An MCP client that disconnects is not treated as gone, because it can query its task later.
     const stopWaiting = this.#shop.live?.onBegun(callId, new AbortController().signal);
     let told: ToldProgress | undefined;
     try {
@@ -90,7 +90,7 @@ export class Outcomes {
   }
 
   /**
-   * Reads the result of a call. A large result is shown by its link, which opens with the call's access token.
+   * Reads the result of a call. A large result is replaced by its link, which requires the call's access token.
    * @returns `answer` has the runner's status and headers
    */
   async #show(
@@ -117,7 +117,7 @@ export class Outcomes {
       const body = isEmpty ? undefined : await wholeResult(calls, callId, result);
       const shown = body === undefined ? { content: [] } : contentOf(callId, { contentType: mimeType, body });
       const content = await this.#described(call, shown, body);
-      // The result is read first. If that fails, the answer lacks the result, which has to stay.
+      // The result is read first, because a result that could not be read, and so was not sent, must not be deleted.
       if (forget !== undefined) whenSent(forget);
       return { content, answer };
     }
@@ -147,7 +147,7 @@ export function x402Meta(settlement: SettleResponse | undefined): Meta {
   return settlement === undefined ? {} : { "x402/payment-response": settlement };
 }
 
-/** Returns fields with the charge of a call as it is now, in place of what it was when the payment was accepted. */
+/** Returns fields with the present charge of a call, instead of the charge at the time when the payment was accepted. */
 function withCharge(meta: Meta, { charge }: CallState): Meta {
   const told = meta[CALL];
   if (charge === undefined || told === undefined) return meta;

@@ -4,7 +4,10 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import { isObject } from "../../core/objects.ts";
 import { embeddedSchema, jsonSchemaOf } from "../../x402/jobs/job-body.ts";
 
-/** `structuredContent` of an answer that shows its result in another way: clients refuse an answer without any. */
+/**
+ * `structuredContent` of an answer that shows its result in another form, because clients refuse an answer without
+ * `structuredContent`.
+ */
 export const IN_CONTENT = { status: "in_content" };
 
 const OTHER_ANSWER = {
@@ -18,7 +21,7 @@ const OTHER_ANSWER = {
 const MAX_SCHEMAS = 200;
 const compiled = boundedCache<string, Promise<BodySchema>>(MAX_SCHEMAS);
 
-/** Returns the schema of a tool's `structuredContent`; undefined for results that are no objects of a known schema. */
+/** Returns the schema of a tool's `structuredContent`; undefined for results that are not objects with a known schema. */
 export function outputSchema(output: JobBody | undefined): object | undefined {
   if (!isStructured(output)) return undefined;
   return { type: "object", anyOf: [embeddedSchema(output, "/anyOf/0"), OTHER_ANSWER] };

@@ -9,11 +9,14 @@ const MAX_ENDED = 10_000;
 /** Data that a session's client sent when it began. */
 export interface Session {
   readonly id: string;
-  /** The client announced the capability `payment`: it pays in another protocol than x402, and expects demands as errors. */
+  /**
+   * The client announced the capability `payment`: it pays in another protocol than x402, and expects demands for payment as
+   * errors.
+   */
   readonly expectsErrors: boolean;
 }
 
-/** Sessions. Each is encoded in its id, so it goes on after a restart and at another replica. */
+/** Sessions. A session is encoded in its ID, so it survives a restart and works at every replica. */
 export class Sessions {
   readonly #tokens: AccessTokens;
   readonly #ended = boundedCache<string, true>(MAX_ENDED);
@@ -29,7 +32,7 @@ export class Sessions {
 
   /** Returns the session with an id; undefined if it has ended, or was begun by another origin. */
   find(id: string, origin: string | undefined): Session | undefined {
-    // The whole text, or what follows the seal would make other IDs of the same session.
+    // The whole text is compared, because a text after the seal would otherwise make further IDs of the same session.
     const [, text = "", kind, seal = ""] = /^([\w-]+\.(mpp|x402))\.([\w-]+)$/.exec(id) ?? [];
     if (!equalInConstantTime(seal, this.#seal(text, origin))) return undefined;
     return this.#ended.get(id) ? undefined : { id, expectsErrors: kind === "mpp" };

@@ -12,7 +12,7 @@ const PREFIX = "io.modelcontextprotocol/";
 const VERSION = `${PREFIX}protocolVersion`;
 const CAPABILITIES = `${PREFIX}clientCapabilities`;
 const SERVER = `${PREFIX}serverInfo`;
-/** Name of the extension for calls that a client asks for later. */
+/** Name of the extension for calls whose outcome a client queries later. */
 const TASKS = `${PREFIX}tasks`;
 
 const CODES = { headerMismatch: -32020, missingCapability: -32021, unsupportedVersion: -32022 };

@@ -3,7 +3,7 @@ import { isFinished } from "../../x402/calls/watch.ts";
 
 const POLL_INTERVAL_MS = 1_000;
 const TOTAL = 100;
-/** A power of two, which adds up without rounding. */
+/** Step of the progress. It is a power of two, so that sums are exact. */
 const SMALLEST_STEP = 2 ** -7;
 
 /** Answers a call that goes on after its client has waited long enough. */
@@ -57,7 +57,7 @@ export function hasEnded(call: CallState): boolean {
   return call.state === "failed" || isFinished(call);
 }
 
-/** Progress of a call as its client is told. */
+/** Progress that is reported to the client of a call. */
 export interface ToldProgress {
   readonly progress: number;
   readonly total: number;
@@ -65,8 +65,8 @@ export interface ToldProgress {
 }
 
 /**
- * Returns what to tell after `told`; undefined when there is no news. MCP requires that each value is higher than the one
- * before, so a new text alone adds a fraction of a percent, and so does an attempt that begins anew.
+ * Returns the progress to report after `told`; undefined if nothing changed. MCP requires increasing values, so a new text
+ * without a new percentage, or a new attempt, adds a fraction of a percent.
  */
 export function progressAfter(
   told: ToldProgress | undefined,

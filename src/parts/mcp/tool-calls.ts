@@ -21,7 +21,7 @@ import { errorContent, statelessTask, stillRunning, taskOf } from "./tasks.ts";
 import { ToolPayment } from "./tool-payment.ts";
 import { inputOf, requireBody } from "./tools.ts";
 
-/** A job under the name by which it is called. It may be for sale no longer. */
+/** A job, with the name by which it is called. It may no longer be for sale. */
 type Tool = JobKey & Pick<ListedJob, "name">;
 
 /** Calls of tools: each buys a job. */
@@ -59,7 +59,7 @@ export class ToolCalls {
       const earlier = await checkout.findEarlier(context.request, payment);
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
-      // Without its route, the arguments make no request that could be compared with the first one.
+      // Without the route, no request can be built from the arguments and compared with the first request.
       const isOfGoneRoute =
         earlier?.boundHeaders !== undefined &&
         (listed === undefined || (listed.route === undefined && equalJobs(listed, earlier)));
@@ -84,7 +84,7 @@ export class ToolCalls {
     const { payer } = bought.payment;
     const meta = this.#boughtMeta(bought, payment, message.meta);
     const taskId = `${callId}.${tokens.tokenOf(bought.payment)}`;
-    // The job is paid for: an error from here on must not look like a refusal.
+    // The job is paid for, so an error from here on must not look like a refusal.
     const unlessFailed = <Found>(found: Promise<Found>) =>
       found.catch((error: unknown) => void logUnexpected(refusalOf(error), error, context, this.#services));
     if (task !== undefined && context.client === undefined)
@@ -136,7 +136,7 @@ export class ToolCalls {
     return errorContent(told);
   }
 
-  /** The answer to a call that must be paid: x402's, with what the other protocol of messages demands beside it. */
+  /** The answer to a call that must be paid: x402's offers, with the demands of the other message protocol. */
   async #offersResult(job: Tool, refusal: PaymentRefusal, demand: Meta | undefined): Promise<object> {
     const { code, message, offers, settled } = refusal;
     const { descriptions } = this.#shop;

@@ -30,7 +30,10 @@ function inputSchemaOf({ route, input, parameters }: ListedJob): { readonly requ
   return route === undefined ? argumentsSchema(input) : routeSchema(route, input, parameters);
 }
 
-/** @throws RpcError for a purchase without the body that the tool requires. A call without a payment asks what the tool costs. */
+/**
+ * @throws RpcError for a purchase without the body that the tool requires. A call without a payment only requests the price
+ *   of the tool.
+ */
 export function requireBody(args: unknown, tool: ListedJob): void {
   if (!inputSchemaOf(tool).required?.includes("body") || Object.hasOwn(Object(args), "body")) return;
   throw new RpcError(RPC.invalidParams, "arguments.body is missing. Nothing was charged.");
@@ -78,8 +81,8 @@ export function inputOf(
 }
 
 /**
- * Returns the body that a call's arguments make, and its content type. A payment that was seen before bought the form
- * that the arguments had then; all other calls have the form that the tool has now.
+ * Returns the body that a call's arguments make, and its content type. An already known payment bought the earlier form of
+ * the arguments. All other calls use the present form of the tool.
  */
 function bodyOf(
   args: unknown,

@@ -7,7 +7,7 @@ import { parseDollars, priceText, type UsdPrice } from "../../core/amounts.ts";
 /** Value of `charge` for a metered job. */
 export const USED = "used";
 
-/** Least charge: a part of the price, or dollars, which only a price in dollars can have. */
+/** Minimum charge: a fraction of the price, or dollars if the price is in dollars. */
 type MinCharge = UsdPrice | { readonly basisPoints: number };
 
 const minCharge = () =>
@@ -34,7 +34,7 @@ interface MeteredJobTable extends JobTable {
 export const meteredKeys: EntryKeys<"jobs"> = {
   list: "jobs",
   keys: {
-    /** Least that a metered job is charged that still runs when its payment's time is about to end. */
+    /** Minimum charge for a metered job that still runs when its payment is about to expire. */
     minCharge: minCharge().optional(),
   },
   alternative: "a min_charge",

@@ -6,7 +6,7 @@ import type { MppConfig } from "./config.ts";
 
 /** A demand for payment (draft-httpauth-payment), with its parameters as they are sent. */
 export interface Challenge {
-  /** HMAC of the others, so that jobgate keeps nothing about a challenge. */
+  /** HMAC of the other parameters, so that jobgate need not store challenges. */
   readonly id: string;
   readonly realm: string;
   readonly method: string;

@@ -61,7 +61,7 @@ function withChallenges(answer: HttpResponse, challenges: readonly Challenge[]):
   return { ...answer, headers: { ...answer.headers, "www-authenticate": challenges.map(challengeHeader) } };
 }
 
-/** Reports whether `Accept-Payment` leaves room for `evm/charge`; a request without it takes anything. */
+/** Returns true if `Accept-Payment` allows `evm/charge`. A request without the header accepts everything. */
 function acceptsCharge(request: HttpRequest): boolean {
   const ranges = request.headerValues("accept-payment").join(",").toLowerCase();
   if (ranges.trim() === "") return true;

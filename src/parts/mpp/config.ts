@@ -27,9 +27,9 @@ function mppKeyFault(key: string): string | undefined {
 const mpp = z.object({
   /** Default: the host of `publicUrl`. */
   realm: headerValue(SHOWN).optional(),
-  /** Challenges are made with the first, and recognised by any. */
+  /** The first key makes challenges, and every key recognises them. */
   secretKey: secretOrArray(mppKey(), "keys"),
-  /** At most `quoteTtlSecs`. Default: 300, or that. */
+  /** At most `quoteTtlSecs`. Default: the smaller of 300 and `quoteTtlSecs`. */
   challengeTtlSecs: integer(1, 31_536_000).optional(),
 });
 

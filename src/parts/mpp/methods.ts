@@ -25,7 +25,7 @@ export interface MppMethod {
     offer: Offer,
     of: { readonly decimals: number | undefined; readonly requestHash: string | undefined },
   ): Pick<Challenge, "request" | "opaque">;
-  /** Returns the payment, and what the challenge is for. @throws GatewayError `malformed_credential` */
+  /** Returns the payment, and the purchase that the challenge is for. @throws GatewayError `malformed_credential` */
   read(
     credential: Credential,
     versions: Versions,
@@ -180,7 +180,7 @@ function requirements(asked: {
     amount,
     asset: currency,
     payTo: recipient,
-    // A hint that no comparison looks at.
+    // A hint, which is never compared.
     maxTimeoutSeconds: 300,
     extra,
   };

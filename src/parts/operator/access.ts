@@ -24,10 +24,10 @@ export function guardedRoute(tokens: OperatorTokens, handlers: MethodHandlers): 
 /**
  * Checks where a request comes from, and its token. Returns the refusal of a request without access.
  *
- * A browser sends requests that any page asks for, so pages of other sites are refused by Origin and Sec-Fetch-Site,
- * which a page cannot change. Without a token, DNS rebinding remains: a site points a name of its own at this machine,
- * and its page calls what the browser takes for the page's own server. So without a token only IP addresses and
- * localhost are accepted as hosts. With a token any name is safe, because the browser does not send it there.
+ * Any page can make a browser send requests, so pages of other sites are refused by Origin and Sec-Fetch-Site, which a page
+ * cannot change. Without a token, DNS rebinding remains possible: a site points one of its names at this machine, and the
+ * browser treats this machine as the page's own server. So without a token, only IP addresses and localhost are accepted as
+ * hosts. With a token any name is safe, because the browser does not send it there.
  */
 function accessRefusal(request: HttpRequest, tokens: readonly string[]): HttpResponse | undefined {
   const { host = "" } = request.headers;

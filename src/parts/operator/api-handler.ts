@@ -56,7 +56,7 @@ export async function openApi(base: {
     grpc: false,
     acceptCompression: [],
     readMaxBytes: MAX_REQUEST_BYTES,
-    // A misspelt filter must not pass for none.
+    // A misspelt filter must not be treated as no filter.
     jsonOptions: { ...JSON_OPTIONS, ignoreUnknownFields: false },
     interceptors: [hideInternalErrors(logger)],
     shutdownSignal: endOf(stopping),
@@ -80,7 +80,7 @@ export async function openApi(base: {
 type Method = (request: unknown, context: HandlerContext) => unknown;
 
 /**
- * Makes one service of all methods. A method that nothing in this build has answers UNIMPLEMENTED.
+ * Makes one service of all methods. A method that no part of this build provides answers UNIMPLEMENTED.
  * @throws Error for a method that two of them have
  */
 function joinMethods(all: readonly OperatorMethods[]): ServiceImpl<typeof OperatorService> {

@@ -32,7 +32,7 @@ export class Tail {
   /**
    * Yields earlier events and an empty message at once, then each event, and an empty message after every silence.
    * @param signal ends the stream with its reason
-   * @param earlier reads earlier events at the moment from which the stream has the later ones
+   * @param earlier reads the earlier events at the moment at which the stream starts to receive later events
    */
   async *read(
     signal: AbortSignal,

@@ -3,7 +3,7 @@ import { closingText, type PaymentRecord } from "../../core/payment.ts";
 import type { CallDetails } from "../../store/contract/operator-lists.ts";
 import type { EndedDelivery } from "../../store/rules/call-steps.ts";
 
-/** Returns what happened to a JobCall and its payment, oldest first, in the words of the tail. */
+/** Returns the events of a JobCall and its payment, oldest first, in the words of the tail. */
 export function timelineOf(call: CallDetails, payment: PaymentRecord | undefined): GatewayEvent[] {
   const { callId, state, steps, finishedAt } = call;
   const events: GatewayEvent[] = [];
@@ -11,7 +11,7 @@ export function timelineOf(call: CallDetails, payment: PaymentRecord | undefined
 
   if (payment !== undefined) addPayment(payment, add);
   const { origin, jobId, serviceId } = call;
-  // A webhook waits for an earlier one at most.
+  // A webhook's JobCall is only held by earlier JobCalls of its key.
   if (state !== "held" || origin === "webhook") {
     add(call.enqueuedAt, { kind: "accepted", origin, jobId, serviceId });
   }

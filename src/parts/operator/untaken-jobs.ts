@@ -21,7 +21,7 @@ export interface UntakenJob extends WaitingJob {
 
 interface Found {
   readonly job: UntakenJob;
-  /** Time of the first look that found the job, by the monotonic clock. */
+  /** Time of the first check that found the job, on the monotonic clock. */
   readonly since: number;
   readonly isLogged: boolean;
 }

@@ -12,7 +12,10 @@ export interface AddressGuard {
 /** Time for one name server's answer. */
 const TIMEOUT_MS = 3_000;
 
-/** Asks only name servers: the system's own resolver would also know the hosts of this machine, and block a thread. */
+/**
+ * Queries only name servers, because the system's resolver would also resolve the hosts of this machine, and would block a
+ * thread.
+ */
 export function createResolver(): NameResolver {
   return new Resolver({ timeout: TIMEOUT_MS, tries: 2 });
 }
@@ -25,8 +28,8 @@ class GuardedAddress extends Error {
 }
 
 /**
- * Makes the only lookup of a connection, which connects to just the addresses that were checked here. A name that has one
- * bad address has no good one: the next connection might take it.
+ * Makes the only lookup of a connection, which connects to just the addresses that were checked here. A name with one
+ * forbidden address is refused completely, because the next connection might use that address.
  */
 export function guardedLookup(guard: AddressGuard, resolver: NameResolver): LookupFunction {
   return (hostname, { all }, callback) => {

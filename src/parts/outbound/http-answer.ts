@@ -17,14 +17,17 @@ export type HttpOutcome =
   | { readonly kind: "answered"; readonly answer: HttpAnswer }
   /** The request was sent, and no whole answer came in time. */
   | { readonly kind: "timed_out"; readonly reason: string }
-  /** The connection broke after the request was sent: the server may have got it, and may have ended because of it. */
+  /**
+   * The connection broke after the request was sent. The server may have received the request, and may have crashed because
+   * of it.
+   */
   | {
       readonly kind: "lost";
       readonly reason: string;
       /** A part of an answer had come. */
       readonly hasBegun: boolean;
     }
-  /** No connection: the server has not seen the request. */
+  /** There was no connection, so the server has not received the request. */
   | { readonly kind: "unreached"; readonly reason: string }
   /** The request has a header that HTTP does not allow. */
   | { readonly kind: "invalid"; readonly reason: string };

@@ -54,7 +54,10 @@ export interface HttpExchange {
   readonly outcome: Promise<HttpOutcome | undefined>;
   /** Ends the request and its connection. */
   abort(): void;
-  /** Ends the request and its connection. The answer is what has arrived, if it has begun; else the time is over for `reason`. */
+  /**
+   * Ends the request and its connection. If the answer has begun, the result is the part that has arrived. Otherwise the
+   * result is a timeout with `reason`.
+   */
   cut(reason: string): void;
 }
 

@@ -1,7 +1,9 @@
 import { type Rpc, RpcError } from "../../chain/rpc.ts";
 import { messageHashOf, parseTransaction } from "./transaction.ts";
 
-/** Blocks that a node answers from. A fork never replaces a `finalized` block, and almost never a `confirmed` one. */
+/**
+ * Commitment of the blocks that a node reads. A fork never replaces a `finalized` block, and almost never a `confirmed` one.
+ */
 export type Commitment = "confirmed" | "finalized";
 
 /** A transaction that landed in a block. */
@@ -56,7 +58,7 @@ export async function readAccount(
 }
 
 /**
- * Asks whether a block after the last finalized one can still take a blockhash.
+ * Queries whether a block after the last finalized block can still accept a blockhash.
  * @returns also the slot of that finalized block
  */
 export async function readBlockhash(
@@ -149,10 +151,13 @@ export async function* listPages(
 
 /** Error code of a node that has not reached `minContextSlot`. */
 const IS_BEHIND = -32_016;
-/** Times that a call is made until a node answers that has reached the slot. */
+/** Largest number of calls until a node that has reached the slot answers. */
 const MAX_TURNS = 4;
 
-/** Calls a method with a `minContextSlot`, again at once while the node that answers is behind: another node may answer next. */
+/**
+ * Calls a method with a `minContextSlot`. Repeats the call at once while the answering node is behind, because another node
+ * may answer next.
+ */
 async function callUpToDate(rpc: Rpc, method: string, params: readonly unknown[]): Promise<unknown> {
   for (let turn = 1; ; turn++)
     try {
@@ -223,7 +228,7 @@ export function latestBlockhash(rpc: Rpc): Promise<LatestBlockhash> {
   return blockhash;
 }
 
-/** Age of a newest block up to which its node does not lag: times of blocks are some seconds off. */
+/** Age of the newest block up to which its node is not taken to lag, because block times are inaccurate by some seconds. */
 const FRESH_BLOCK_MS = 5_000;
 /** The most that a lag takes from the life of a blockhash. A wall clock that is fast looks like a lag, and must not stop all sales. */
 const MAX_LAG_MS = 30_000;

@@ -73,7 +73,7 @@ export class SolanaEvidence implements TokenEvidence {
     const mayLand = Date.now() < intent.validBefore * 1_000;
     if (mayLand && signature !== undefined) return open("the transaction is not finalized yet");
     const since = Number(intent.fromBlock ?? 0) - MAX_LAG_SLOTS;
-    // Read before the search, so that the search covers every block that could take the transaction.
+    // This is read before the search, so that the search covers every block that could contain the transaction.
     const { isValid, slot } = await readBlockhash(rpc, transfer.transaction.blockhash);
     const search = { ...searchFor(transfer), since, atSlot: slot, maxPages: MAX_PAGES };
     const landed = await findLanded(rpc, { ...search, commitment: "finalized" });
@@ -100,7 +100,7 @@ export class SolanaEvidence implements TokenEvidence {
     return { final, early };
   }
 
-  /** Looks for a transaction, which may still land, in the blocks that are not finalized yet. */
+  /** Searches the blocks that are not finalized yet for a transaction, which may still land. */
   async #lookAhead(
     rpc: Rpc,
     {

@@ -43,7 +43,7 @@ export function readKey(text: string): SolanaKey | undefined {
   const [secret, account] = [bytes.subarray(0, ACCOUNT_BYTES), bytes.subarray(ACCOUNT_BYTES)];
   const jwk = { kty: "OKP", crv: "Ed25519", d: base64Url(secret), x: base64Url(account) };
   const key = createPrivateKey({ key: jwk, format: "jwk" });
-  // Node takes any account with a secret: the account of a key that was cut or mixed up is another one.
+  // Node accepts any account with a secret, so a truncated or mixed-up key would have another account.
   if (createPublicKey(key).export({ format: "jwk" }).x !== jwk.x)
     throw new Error("has an account in its last 32 bytes that is not the account of its first 32 bytes");
   return new SolanaKey(toBase58(account), key);

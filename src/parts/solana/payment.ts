@@ -34,7 +34,7 @@ function sealOf(blockhash: string, stamp: string, seal: (text: string) => string
 /** Limit of the official facilitator, which refuses transactions above it. */
 const MAX_INSTRUCTIONS = 7;
 
-/** A transaction that moves a token once, for a memo, and does nothing else. */
+/** A transaction that only moves a token once, with a memo. */
 export interface Transfer {
   readonly transaction: Transaction;
   /** The account that signs first, and pays for the transaction. */

@@ -29,7 +29,7 @@ class CounterSeries implements Counter {
 
 class HistogramSeries implements Histogram {
   readonly #bounds: readonly number[];
-  /** Observations up to each bound and above the one before; the last count is of those above all bounds. */
+  /** Observations up to each bound and above the one before; the last count has the observations above all bounds. */
   readonly #counts: number[];
   #sum = 0;
 

@@ -126,7 +126,7 @@ function nameOf(error: unknown): string {
 function exporterOf(name: TraceExporterName): SpanExporter {
   if (name === "console") return new ConsoleSpanExporter();
   const { OTEL_EXPORTER_OTLP_TIMEOUT: general, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: own } = process.env;
-  // A request or a retry under way keeps the process alive; the SDK's default of 10 s would delay a stop.
+  // A request or a retry in progress keeps the process alive; the SDK's default of 10 s would delay a stop.
   return new OTLPTraceExporter(general || own ? {} : { timeoutMillis: STOP_TIMEOUT_MS });
 }
 

@@ -53,9 +53,9 @@ type Estimate =
 export const BATCH = 64;
 /** Transactions of one account that may wait to be mined: nodes keep few for each. */
 const MAX_UNMINED = 64;
-/** Time until a transaction is tried again that the node did not estimate. */
+/** Delay before the next attempt at a transaction that the node did not estimate. */
 export const RETRY_MS = 1_000;
-/** Estimates after which a transaction is dropped that the node refuses for other reasons than a revert. */
+/** Number of estimates after which a transaction that the node refuses for reasons other than a revert is dropped. */
 const MAX_REFUSED_ESTIMATES = 20;
 /** Longest reason that is kept of the node's words. */
 const MAX_REASON_LENGTH = 300;
@@ -76,8 +76,8 @@ export class BatchSigner {
   }
 
   /**
-   * Signs what can be sent now.
-   * @returns the signatures, and the ends of what can never be sent; everything else stays queued
+   * Signs the transactions that can be sent now.
+   * @returns the signatures, and the outcomes of transactions that can never be sent; other transactions stay queued
    */
   async signQueued(
     queue: OpenTransactions,
@@ -176,7 +176,7 @@ export class BatchSigner {
     );
   }
 
-  /** The estimate is the simulation, too: what reverts is never sent. */
+  /** The estimate is also the simulation, so a transaction that would revert is never sent. */
   async #estimate(record: TransactionRecord): Promise<Estimate> {
     const { reference, to, data } = record;
     const { chain, accounts, network, clock, logger } = this.#parts;

@@ -3,7 +3,7 @@ import { asHex, asNumber, RpcError, toHex } from "../../chain/rpc.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { RawLog } from "../../x402/settlement/chain-logs.ts";
 
-/** Newest block, as far as sending needs it. */
+/** Fields of the newest block that sending uses. */
 export interface Head {
   readonly number: bigint;
   /** Unix seconds. */
@@ -17,7 +17,7 @@ export interface Receipt {
   readonly status: "success" | "reverted";
   readonly blockNumber: bigint;
   readonly blockHash: string;
-  /** Wei that it cost its sender; absent where the node does not tell. */
+  /** Wei that it cost its sender; undefined if the node does not report it. */
   readonly fee?: bigint;
   readonly logs: readonly RawLog[];
 }
@@ -92,7 +92,7 @@ export class SettlerChain {
     }
   }
 
-  /** @throws RpcError, which tells a revert from a node that refuses */
+  /** @throws RpcError, which distinguishes a revert from a refusal by the node */
   async estimateGas(call: {
     readonly from: string;
     readonly to: string;
@@ -125,8 +125,8 @@ export class SettlerChain {
   }
 
   /**
-   * Finds the transaction that used a nonce, in the blocks up to one. The RPC has no question for it: a search for the block
-   * in which the account's count passed the nonce answers it.
+   * Finds the transaction that used a nonce, in the blocks up to one. The RPC has no method for this, so the search finds
+   * the block in which the account's count passed the nonce.
    * @returns its hash; undefined while the nonce is unused at that block
    * @throws RpcError when the node no longer has the state of that time
    */

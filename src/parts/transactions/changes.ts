@@ -10,7 +10,7 @@ export class Changes {
   }
 
   /**
-   * Repeats a look until it finds something: after each change, and after some time in case a change happens elsewhere.
+   * Repeats a check until it finds something: after each change, and at intervals in case another process makes the change.
    * @returns undefined once the time is over
    */
   async until<Found>(

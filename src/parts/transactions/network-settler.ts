@@ -20,7 +20,7 @@ import { Transactions } from "./transactions.ts";
 export class NetworkSettler implements BackgroundService {
   readonly network: string;
   readonly funds: Funds;
-  /** Name under which the journal has its transactions, and one process owns them. */
+  /** Name of its queue in the journal. One process owns the queue at a time. */
   readonly queue: string;
   readonly chain: SettlerChain;
   readonly #accounts: readonly SettlerAccount[];
@@ -100,7 +100,7 @@ export class NetworkSettler implements BackgroundService {
     return this.#sender.isOwner;
   }
 
-  /** Looks at the queue now. */
+  /** Checks the queue now. */
   poke(): void {
     this.#sender.poke();
   }

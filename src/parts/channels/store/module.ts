@@ -121,7 +121,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
   begins: GATE,
   on: REACTIONS,
   keysOfCall: (callId) => [chargeKey(callId)],
-  // Its payer has the money back.
+  // A call whose charge was returned cannot be retried, because its payer already has the money back.
   canRetry: (callId, rows) => rows.find(CHARGES_TABLE, { call_id: callId })?.state !== "returned",
   counted: COUNTED,
   shown: SHOWN_CHARGE,

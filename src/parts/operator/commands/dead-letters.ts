@@ -194,7 +194,7 @@ type ChangeOptions = OperatorSelection & GroupOptions & { readonly all?: boolean
 /**
  * Asks before more than one dead letter is changed.
  * @throws InvalidArgumentError without a terminal
- * @throws Refusal without a yes
+ * @throws Refusal unless the operator confirms
  */
 async function approve({ name }: Change, count: bigint, { yes }: ChangeOptions): Promise<void> {
   if (count <= 1n || yes) return;
@@ -215,7 +215,7 @@ async function changeEach(change: Change, callIds: bigint[], options: ChangeOpti
   throw new Refusal(missing.map((callId) => whyNotDone(callId, statuses[callIds.indexOf(callId)])));
 }
 
-/** Time between two looks whether the queue has room for more of a group. */
+/** Interval at which the command checks whether the queue has room for more calls of a group. */
 const ROOM_INTERVAL_MS = 1_000;
 
 /** Changes all dead letters of the groups that the options select, and prints the number for each. */

@@ -28,7 +28,7 @@ export function addMissingCommand(payments: Command): void {
 
 /** A transfer that no payment in the journal made. */
 interface MissingPayment extends ReceivedTransfer {
-  /** Call IDs of payments that may have made it: their transaction is not known. */
+  /** Call IDs of payments that may have made the transfer, because their transaction is not known. */
   readonly candidates: readonly bigint[];
 }
 
@@ -113,7 +113,7 @@ async function withoutPayment(
   });
 }
 
-/** Checks whether token and amount are the payment's. */
+/** Returns true if the transfer has the payment's token and amount. */
 function isSum({ network, asset, amount }: Payment, transfer: ReceivedTransfer): boolean {
   const { token } = transfer;
   return (

@@ -109,7 +109,7 @@ export function conversionText(
   return `${offers} since start, ${counted(accepted, "job")} bought (${share} %)`;
 }
 
-/** Returns what an operator has to look at, the worst first, with the command that shows it. */
+/** Returns the problems that need an operator, the worst first, with the command that shows each. */
 function problems(
   store: GetInfoResponse["store"],
   totals: GetTotalsResponse,

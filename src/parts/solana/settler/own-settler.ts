@@ -21,7 +21,7 @@ import { SolanaSender } from "./sender.ts";
 import { readSettlement, type Settlement } from "./settlement.ts";
 import { SettlementSigner, signTransaction } from "./settlement-signer.ts";
 
-/** Time between looks at a transaction that a request waits for. */
+/** Interval between checks of a transaction that a request waits for. */
 const POLL_MS = 250;
 
 /** Settles payments on one cluster as the fee payer of their transactions. */
@@ -111,9 +111,9 @@ class SolanaSettler implements OwnSettler {
     return { kind: "refused", reason: found, transaction };
   }
 
-  /** @returns undefined while nothing is known; `landed`; or why the transaction moved nothing */
+  /** @returns undefined while nothing is known; `landed`; or the reason why the transaction moved nothing */
   async #look(reference: string, signature: string): Promise<string | undefined> {
-    // The request waits on after a call that was not answered.
+    // The request continues to wait after an unanswered call.
     const [status] = await this.#chain.statuses([signature]).catch(() => []);
     if (status !== undefined) return status.hasFailed ? "transaction_failed" : "landed";
     const [record] = await this.#journal.findTransactions(this.#parts.network, [reference]);

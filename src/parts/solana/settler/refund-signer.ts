@@ -136,7 +136,10 @@ export class RefundSigner implements TransactionSigner {
     return this.#lost.has(hash) && !this.#notMined.has(hash);
   }
 
-  /** Has a lost transaction signed anew once its blockhash has expired: the operator says that no block has it. */
+  /**
+   * Lets a lost transaction be signed anew once its blockhash has expired, because the operator states that no block
+   * contains it.
+   */
   giveUp(hash: string): void {
     this.#notMined.add(hash);
   }
@@ -179,7 +182,8 @@ export class RefundSigner implements TransactionSigner {
           { source, mint, destination, authority: account },
           { amount: BigInt(refund.amount), decimals },
         ),
-        // The slot is where a search for the transaction starts. The rest makes refunds differ that several jobgates send from one account.
+        // The slot is where a search for the transaction starts. The other fields distinguish refunds that several jobgates
+        // send from one account.
         memoOf(`${reference} ${slot} ${randomBytes(8).toString("hex")}`),
       ],
     });
@@ -188,8 +192,8 @@ export class RefundSigner implements TransactionSigner {
 }
 
 /**
- * Reports whether a program refused the transaction. Any other error may pass: the node may not know the blockhash yet, or the account
- * lacks SOL.
+ * Reports whether a program refused the transaction. Any other error may be temporary, because the node may not know the
+ * blockhash yet, or the account may lack SOL.
  */
 export function isLasting(error: string): boolean {
   return error.startsWith('{"InstructionError"');

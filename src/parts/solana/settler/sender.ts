@@ -61,14 +61,18 @@ const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
 const RETRY_MS = 1_000;
 /**
- * Time between looks at the chain while a transaction is not final. Transactions that no block contains are broadcast again.
+ * Interval between checks of the chain while a transaction is not final. Transactions that no block contains are broadcast
+ * again.
  */
 const LOOK_MS = 2_000;
-/** Time between looks at what other processes queue. */
+/** Interval between checks for transactions that other processes have queued. */
 const SHARED_QUEUE_MS = 200;
 /** Most transactions that are signed and journalled in one write. */
 const BATCH = 64;
-/** Time from a signature until it is asked whether the transaction has expired. Before, a node that is behind may not know yet. */
+/**
+ * Time from the signature until the first check whether the transaction has expired. Earlier, a node that is behind may not
+ * know.
+ */
 const EXPIRES_AFTER_MS = 90_000;
 
 /**
@@ -103,7 +107,7 @@ export class SolanaSender implements BackgroundService {
     await this.#lock.giveUp(this.#parts.logger);
   }
 
-  /** Looks at the queue now. */
+  /** Checks the queue now. */
   poke(): void {
     this.#loop.wake();
   }
@@ -113,7 +117,7 @@ export class SolanaSender implements BackgroundService {
     return this.#unmined !== undefined;
   }
 
-  /** Number of transactions that are not final; undefined where another process sends. */
+  /** Number of transactions that are not final; undefined if another process sends. */
   get unmined(): number | undefined {
     return this.#unmined;
   }
@@ -154,7 +158,7 @@ export class SolanaSender implements BackgroundService {
     return signed;
   }
 
-  /** Never rejects: the chain tells what became of it, whatever the node answers. */
+  /** Never rejects, because the chain shows the outcome, whatever the node answers. */
   async #broadcast(raw: string): Promise<void> {
     const { chain, network, logger } = this.#parts;
     await chain
@@ -162,7 +166,10 @@ export class SolanaSender implements BackgroundService {
       .catch((error: unknown) => logger.debug({ err: error, network }, "a broadcast was not confirmed"));
   }
 
-  /** Looks at every transaction that this process or an earlier one sent. @returns the number of transactions that are not final */
+  /**
+   * Checks every transaction that this process or an earlier process sent. @returns the number of transactions that are not
+   * final
+   */
   async #follow(justSent: readonly Signed[]): Promise<number> {
     const { journal, network, chain } = this.#parts;
     let open = 0;
@@ -218,7 +225,7 @@ export class SolanaSender implements BackgroundService {
   async #end(ends: readonly TransactionEnd[]): Promise<void> {
     if (ends.length === 0) return;
     const { journal, network, owner, changes } = this.#parts;
-    // The journal drops what is not signed. A transaction whose blockhash has expired is as good as that.
+    // The journal drops unsigned transactions. A transaction whose blockhash has expired is treated as unsigned.
     const expired = ends.filter(({ state }) => state === "dropped");
     for (const some of [expired.map(({ reference }) => ({ reference, state: "queued" as const })), ends]) {
       if (some.length === 0) continue;

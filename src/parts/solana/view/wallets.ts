@@ -19,7 +19,7 @@ export function findWallets(show: (wallets: readonly Wallet[]) => void): void {
     found.push({
       id: String(found.length),
       name,
-      // Another address would tell its host who looks at the job.
+      // Another address would reveal to its host who views the job.
       icon: icon.startsWith("data:image/") ? icon : undefined,
       connect: (offer, token) => connect(wallet, offer, token),
     });
@@ -92,7 +92,7 @@ async function signTransfer(
   throw new Error(`${wallet.name} gave something that is not a signature. Nothing was paid.`);
 }
 
-/** Wallets agree on no code for a refusal, and most say it in these words. */
+/** Wallets have no common code for a refusal, but most use these words. */
 const REFUSAL = /\b(reject|denied|declin|cancel)/i;
 
 async function ask<T>({ name }: StandardWallet, call: () => Promise<T>): Promise<T> {
