@@ -68,7 +68,9 @@ export function callbackHeader(
     name: CALLBACK_URL,
     read(values) {
       const text = values.join(", ");
-      const parsed = guard?.parse(text) ?? { problem: "is not possible here: this gateway sends no callbacks to buyers" };
+      const parsed = guard?.parse(text) ?? {
+        problem: "is not possible here: this gateway sends no callbacks to buyers",
+      };
       if ("url" in parsed) return { note: parsed.url };
       const problem = values.length > 1 ? "was sent more than once" : parsed.problem;
       return {

@@ -118,7 +118,11 @@ export class FacilitatorHealth {
     if (wasOpen === isOpen()) return;
     const facilitator = this.#parts.facilitator.name;
     if (wasOpen) this.#parts.logger.info({ facilitator }, "the facilitator works again");
-    else this.#parts.logger.warn({ facilitator }, "the facilitator fails: other facilitators are called before it");
+    else
+      this.#parts.logger.warn(
+        { facilitator },
+        "the facilitator fails: other facilitators are called before it",
+      );
   }
 }
 
