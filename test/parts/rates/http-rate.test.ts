@@ -40,7 +40,8 @@ const problem = (options?: Parameters<typeof ask>[0]) =>
   );
 const NO_RATE = {
   key: "pointer",
-  message: "the value at the pointer in its answer is not a rate; expected a number above 0, of at most 100 digits",
+  message:
+    "the value at the pointer in its answer is not a rate; expected a number above 0, of at most 100 digits",
 };
 
 describe("a number, or a string that holds one, is the rate to its last digit", () => {

@@ -109,7 +109,10 @@ describe("a live rate", () => {
     const token = usdc(http());
     await board.watch([token]);
     expect(board.rateOf(token)).toBeUndefined();
-    expect(board.report()[0]).toMatchObject({ usable: false, problem: expect.stringMatching(/is not a rate/) });
+    expect(board.report()[0]).toMatchObject({
+      usable: false,
+      problem: expect.stringMatching(/is not a rate/),
+    });
     expect(board.report()[0]).not.toHaveProperty("rate");
     answers = "3200";
     await eventually(() => expect(rateOf(token)).toBe("3200"));
