@@ -21,6 +21,9 @@ const LIMITS: Table<LimitRow, "job_id"> = {
 /** Parts of a rate's time that are told apart: more make the row longer, fewer let JobCalls wait longer than they must. */
 const PARTS = 100;
 
+/** Time for which a claim may wait for the row of its job, while claims that began later have written the row. */
+const LATE_MS = 10_000;
+
 export const limitsSchema = ({ schema, churning }: SchemaDialect): string => `
 -- Jobs with a limit. A claim of the job locks its row, so that no two claims count at once.
 CREATE TABLE ${schema}job_limits (
@@ -40,7 +43,7 @@ export const LIMITING: Limiting = {
     const row = rows.find(LIMITS, { job_id });
     const starts = startsOf(row, rate, now);
     // The clock was set back. JobCalls with a later time are recorded as given out now, so that the rate does not wait for that time.
-    if (row !== undefined && latestOf(row) > endOfPart(rate, now))
+    if (row !== undefined && latestOf(row) > endOfPart(rate, now) + LATE_MS)
       rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
     const left = rate.calls - starts.reduce((sum, [, calls]) => sum + calls, 0);
     const [first] = starts;
@@ -56,18 +59,18 @@ export const LIMITING: Limiting = {
       return;
     }
     const starts: (readonly [number, number])[] = [...startsOf(row, rate, now)];
-    const at = endOfPart(rate, now);
+    const at = Math.max(endOfPart(rate, now), starts.at(-1)?.[0] ?? 0);
     const last = starts.at(-1)?.[0] === at ? starts.pop() : undefined;
     starts.push([at, (last?.[1] ?? 0) + calls]);
     rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
   },
 };
 
-/** Returns the starts that the rate still counts. Times after now are of before the clock was set back. */
+/** Returns the starts that the rate still counts. Times long after now are of before the clock was set back. */
 function startsOf(row: LimitRow | undefined, rate: CallRate, now: number): Starts {
   const latest = endOfPart(rate, now);
   return (JSON.parse(row?.starts ?? "[]") as Starts)
-    .map(([at, calls]) => [Math.min(at, latest), calls] as const)
+    .map(([at, calls]) => [at > latest + LATE_MS ? latest : at, calls] as const)
     .filter(([at]) => at > now - rate.perMs);
 }
 
