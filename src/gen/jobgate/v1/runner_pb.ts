@@ -905,8 +905,9 @@ export const RunnerService: GenService<{
    *
    * A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
    * that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
-   * go to the next subscriber without using up an attempt. buf:lint:ignore RPC_REQUEST_STANDARD_NAME buf:lint:ignore
-   * RPC_RESPONSE_STANDARD_NAME
+   * go to the next subscriber without using up an attempt.
+   * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
+   * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    *
    * @generated from rpc jobgate.v1.RunnerService.Work
    */
