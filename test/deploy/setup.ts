@@ -1,7 +1,15 @@
 import { existsSync } from "node:fs";
 import { installOnDebian } from "../full-setup.ts";
 
-const PACKAGES = ["caddy", "etcd-server", "nginx", "patroni", "postgresql-15"];
+const PACKAGES = [
+  "caddy",
+  "etcd-server",
+  "mmdebstrap",
+  "nginx",
+  "patroni",
+  "postgresql-15",
+  "systemd-container",
+];
 
 /** Installs the packages of Debian that the deployments run on. */
 export default function setup(): void {
