@@ -59,7 +59,7 @@ function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, 
     path: job.url,
     serviceId,
     jobId: BigInt(jobIndex),
-    name: title ?? name ?? "",
+    name: name ?? title ?? "",
     description,
     price: price === undefined ? "" : priceText({ unit, amount: price.priceWei }),
     amounts: job.offers.map(({ amount, token, decimals, ...offer }) => {
