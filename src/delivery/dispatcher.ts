@@ -30,10 +30,7 @@ export interface DeliveryObserver {
   leaseExpired(): void;
 }
 
-/**
- * Returns the reason not to deliver a JobCall that is charged after it ran, because its payer can no longer pay; undefined
- * if it may be delivered.
- */
+/** Returns the reason not to deliver a JobCall that is charged after it ran: its payer cannot pay. Undefined if there is none. */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };

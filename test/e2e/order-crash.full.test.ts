@@ -29,7 +29,7 @@ interface Event {
 
 type Fate = "done" | "retried" | "dead" | "left";
 
-/** What becomes of an event when it is first delivered: the same in each run. */
+/** Fate of each event at its first delivery, which is the same in each run. */
 const fates = new Map<string, Fate>();
 const random = randomFrom(1);
 for (let key = 0; key < KEYS; key++)

@@ -165,7 +165,7 @@ export async function withoutItsPrimary({
   /** Lists both servers. */
   readonly url: string;
   readonly round: string;
-  /** Whether `/readyz` answers 503 meanwhile. A planned exchange may be too short for that. Default true. */
+  /** True if `/readyz` answers 503 in between, which a planned exchange can be too short for. Default true. */
   readonly isNoticed?: boolean;
   takeAway(): Promise<void> | void;
   /** Resolves once another server takes writes. */
