@@ -825,8 +825,8 @@ type RunnerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Opens the stream. Required in the first message, and refused in any other.
 	Subscribe *SubscribeRequest `protobuf:"bytes,1,opt,name=subscribe,proto3,oneof" json:"subscribe,omitempty"`
-	// Maximum number of unfinished JobCalls from now on, instead of that of subscribe. 0 pauses the stream;
-	// unset changes nothing.
+	// Maximum number of unfinished JobCalls from now on, instead of the number in subscribe. 0 pauses the stream; unset
+	// changes nothing.
 	MaxInFlight *uint32 `protobuf:"varint,2,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
 	// Repeated in the Statuses of this message.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`

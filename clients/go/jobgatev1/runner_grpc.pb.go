@@ -54,9 +54,9 @@ type RunnerServiceClient interface {
 	// Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
 	// to the next subscriber.
 	//
-	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the
-	// statuses that are due, and ends the stream. It takes JobCalls that crossed the pause for ones that the runner
-	// ignored: they go to the next subscriber without using up an attempt.
+	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
+	// that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
+	// go to the next subscriber without using up an attempt.
 	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunnerMessage, GatewayMessage], error)
@@ -160,9 +160,9 @@ type RunnerServiceServer interface {
 	// Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
 	// to the next subscriber.
 	//
-	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the
-	// statuses that are due, and ends the stream. It takes JobCalls that crossed the pause for ones that the runner
-	// ignored: they go to the next subscriber without using up an attempt.
+	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
+	// that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
+	// go to the next subscriber without using up an attempt.
 	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Work(grpc.BidiStreamingServer[RunnerMessage, GatewayMessage]) error
