@@ -98,9 +98,12 @@ async function logCopied(path: string): Promise<void> {
   });
 }
 
-/** Waits until a jobgate that has started has cut its log off, as it does once: nobody else's truncation can be told from that one. */
+/** Bytes. The schema of a new store takes more of the log, and what a start writes after it takes less. */
+const SMALL_LOG = 100_000;
+
+/** Waits until a jobgate that has started has truncated its log, as it does once: a test's truncation looks the same. */
 async function logCut(path: string): Promise<void> {
-  await eventually(async () => expect((await stat(`${path}-wal`)).size).toBe(0));
+  await eventually(async () => expect((await stat(`${path}-wal`)).size).toBeLessThan(SMALL_LOG));
 }
 
 /** Returns what differs between a log and the one that takes its place (https://sqlite.org/fileformat2.html#the_write_ahead_log). */

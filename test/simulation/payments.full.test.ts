@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { openReplica } from "../parts/postgres/open-in-database.ts";
+import { openReplica, PATIENT } from "../parts/postgres/open-in-database.ts";
 import { loadSimulation } from "./bundle-gateway.ts";
 import { expectEqualJournals } from "./equal-journals.ts";
 import { MUTANTS } from "./mutants.ts";
@@ -30,7 +30,7 @@ describe("The Postgres store", () => {
   const postgres = startBeforeAll(startPostgres);
 
   it("Answers every sequence of writes as the simulated journal does", async () => {
-    const store = await openReplica(await postgres.createDatabase());
+    const store = await openReplica(await postgres.createDatabase(), { timeouts: PATIENT });
     await expectEqualJournals(store).finally(() => store.close());
   });
 });

@@ -1,23 +1,13 @@
 import pg from "pg";
-import { DEFAULT_TIMEOUTS } from "../../../src/parts/postgres/connection/connect.ts";
 import { inspectPostgres } from "../../../src/parts/postgres/inspect.ts";
 import type { Postgres } from "../../helpers/postgres.ts";
 import type { Compared } from "../../store/differential/side.ts";
 import type { Row } from "../../store/differential/tables.ts";
 import { SQLITE } from "../../store/sqlite/compared.ts";
 import { MEMORY } from "./memory/compared.ts";
-import { openReplica } from "./open-in-database.ts";
+import { openReplica, PATIENT } from "./open-in-database.ts";
 
 const INT8_OID = 20;
-/** A slow machine is no difference. */
-const TIMEOUTS = {
-  ...DEFAULT_TIMEOUTS,
-  statementMs: 60_000,
-  answerMs: 70_000,
-  hangMs: 60_000,
-  callerMs: 80_000,
-};
-
 /** Both stores, and the Postgres store on a server in memory. Each run has a new database on the server. */
 export function allStores(postgres: Postgres): Compared[] {
   return [SQLITE, { name: "Postgres", atOnce: true, open: (options) => open(postgres, options) }, MEMORY];
@@ -28,7 +18,7 @@ async function open(
   options: Parameters<Compared["open"]>[0],
 ): ReturnType<Compared["open"]> {
   const url = await postgres.createDatabase();
-  const store = await openReplica(url, { ...options, timeouts: TIMEOUTS });
+  const store = await openReplica(url, { ...options, timeouts: PATIENT });
   const reader = new pg.Client({ connectionString: url, types: { getTypeParser } });
   await reader.connect();
   return {

@@ -1,9 +1,19 @@
 import type { Clock } from "../../../src/core/clock.ts";
+import { DEFAULT_TIMEOUTS } from "../../../src/parts/postgres/connection/connect.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../../src/parts/postgres/postgres-store.ts";
 import type { BatchListener, Store } from "../../../src/store/store.ts";
 import type { Postgres } from "../../helpers/postgres.ts";
 import type { StoreUnderTest } from "../../store/contract/given.ts";
 import { encodeTestCall } from "../../store/store-fixtures.ts";
+
+/** Timeouts of a test that compares answers, where a slow machine makes no difference. */
+export const PATIENT = {
+  ...DEFAULT_TIMEOUTS,
+  statementMs: 60_000,
+  answerMs: 70_000,
+  hangMs: 60_000,
+  callerMs: 80_000,
+};
 
 /** A store that encodes a JobCall as its head and body. */
 export function openReplica(url: string, options: Partial<PostgresStoreOptions> = {}): Promise<Store> {
