@@ -10,6 +10,8 @@ export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
 const BUILD_TIMEOUT_MS = 480_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+/** The native TypeScript compiler, which takes a third of the CPU of the one that ESLint needs. */
+export const TSC = join(ROOT, "node_modules/typescript-native/bin/tsc");
 
 /** Names of folders that are installed or built. */
 const MADE = ["node_modules", "target", ".venv"];

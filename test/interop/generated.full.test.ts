@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { type PaidParts, startPaidParts } from "../e2e/paid-parts.ts";
-import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
+import { copySources, createVenv, ROOT, run, TSC, WORKSHOP } from "../e2e/workshop.ts";
 import { newAccount, type TestAccount } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startSelling } from "../parts/init/selling.ts";
@@ -57,7 +57,11 @@ test("A client by openapi-typescript type-checks, and buys each route by the off
   await run("node_modules/.bin/openapi-typescript", ["typescript.json", "--output", "seller.d.ts"], FOLDER);
   const strict = ["--strict", "--allowJs", "--checkJs", "--noEmit", "--skipLibCheck"];
   const modern = ["--target", "es2023", "--module", "nodenext", "--types", "node"];
-  await run("tsc", ["--ignoreConfig", ...strict, ...modern, "seller.d.ts", "buy.mjs"], FOLDER);
+  await run(
+    process.execPath,
+    [TSC, "--ignoreConfig", ...strict, ...modern, "seller.d.ts", "buy.mjs"],
+    FOLDER,
+  );
   const bought = await buy({
     command: process.execPath,
     program: "buy.mjs",

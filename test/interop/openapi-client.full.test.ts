@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
-import { createVenv, run, WORKSHOP } from "../e2e/workshop.ts";
+import { createVenv, run, TSC, WORKSHOP } from "../e2e/workshop.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 
@@ -90,7 +90,11 @@ test("A client that openapi-generator makes for TypeScript type-checks, sends a 
     "--types",
     "node",
   ];
-  await run("tsc", ["--ignoreConfig", "--strict", "--noEmit", "--skipLibCheck", ...modern, "buy.ts"], FOLDER);
+  await run(
+    process.execPath,
+    [TSC, "--ignoreConfig", "--strict", "--noEmit", "--skipLibCheck", ...modern, "buy.ts"],
+    FOLDER,
+  );
   const bought = await run(process.execPath, ["--import", "tsx", "buy.ts"], FOLDER, await environment());
   expect(bought).toBe("402\nHELLO\n");
 });
