@@ -2,6 +2,6 @@ module runner-go
 
 go 1.26.0
 
-require github.com/jobgate/jobgate/clients/go v0.1.0
+require github.com/jobgate/jobgate/clients/go v1.0.0-rc.1
 
 replace github.com/jobgate/jobgate/clients/go => ../../clients/go

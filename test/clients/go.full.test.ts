@@ -25,9 +25,3 @@ test("The Go library's generated code is that of the .proto", async () => {
   for (const file of files)
     expect(await readFile(join(generated, file), "utf8")).toBe(await readFile(join(committed, file), "utf8"));
 });
-
-test("The Go example depends on the library's version in package.json", async () => {
-  const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
-  const manifest = await readFile(join(ROOT, "examples/runner-go/go.mod"), "utf8");
-  expect(manifest).toContain(`require github.com/jobgate/jobgate/clients/go v${version}\n`);
-});

@@ -15,11 +15,6 @@ test("The crate's own tests pass, and its code is formatted", async () => {
   expect(await cargo(["test", "--locked"])).toContain("test result: ok");
 });
 
-test("The crate has jobgate's version", async () => {
-  const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
-  expect(JSON.parse(await cargo(["read-manifest"]))).toMatchObject({ version });
-});
-
 test("The crate's generated code has the fields and values of the proto", async () => {
   const code = await readFile(join(ROOT, "clients/rust/src/proto.rs"), "utf8");
   const generated = [...code.matchAll(/tag = "(\d+)"\)\]\s+(?:pub )?(\w+)/g)].map(
