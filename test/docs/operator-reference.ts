@@ -100,6 +100,26 @@ export async function commandOptions(): Promise<ReadonlyMap<string, ReadonlySet<
   return options;
 }
 
+/**
+ * Parses a command without running it.
+ * @returns what is wrong with its options, arguments and their values, or undefined
+ */
+export async function faultOfCommand(args: readonly string[]): Promise<string | undefined> {
+  const program = await makeProgram(args[0]);
+  for (const command of [program, ...allBelow(program)]) {
+    command.exitOverride().configureOutput({ writeErr: () => undefined });
+    if (command.commands.length === 0) command.action(() => undefined);
+  }
+  return program.parseAsync([...args], { from: "user" }).then(
+    () => undefined,
+    (error: Error) => error.message,
+  );
+}
+
+function allBelow(command: Command): Command[] {
+  return command.commands.flatMap((below) => [below, ...allBelow(below)]);
+}
+
 /** Returns docs/operator-api.md as it should be. */
 export async function operatorPage(): Promise<string> {
   const made = { methods: methodTable(), commands: await commandTables() };

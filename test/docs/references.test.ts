@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ROOT } from "../helpers/bundle.ts";
 import { logEvents } from "./log-events.ts";
-import { commandOptions, operatorPage } from "./operator-reference.ts";
+import { commandOptions, faultOfCommand, operatorPage } from "./operator-reference.ts";
 
 const page = (name: string) => readFile(join(ROOT, "docs", name), "utf8");
 
@@ -36,15 +36,20 @@ function commandsIn(text: string): string[] {
     .map(([, command = ""]) => command.split(/ {2,}#| #/)[0]?.trim() ?? "");
 }
 
+const ADDRESS = `0x${"1".repeat(40)}`;
+
+const PAGES = execFileSync("git", ["ls-files", "README.md", "docs/*.md", "examples/*.md", "clients/*.md"], {
+  cwd: ROOT,
+  encoding: "utf8",
+})
+  .trim()
+  .split("\n");
+
 test("Every command of jobgate in the pages exists, and has the options that the pages give it", async () => {
   const options = await commandOptions();
-  const pages = execFileSync("git", ["ls-files", "README.md", "docs/*.md", "examples/*.md", "clients/*.md"], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
   const found: string[] = [];
   const wrong: string[] = [];
-  for (const path of pages.trim().split("\n")) {
+  for (const path of PAGES) {
     for (const command of commandsIn(await readFile(join(ROOT, path), "utf8"))) {
       const [first = "", second = ""] = command.split(" ");
       const known = options.get(`${first} ${second}`) ?? options.get(first);
@@ -57,4 +62,28 @@ test("Every command of jobgate in the pages exists, and has the options that the
   }
   expect(wrong).toEqual([]);
   expect(found.length).toBeGreaterThan(100);
+});
+
+/** Arguments of a command as a shell reads them, with an address or a transaction in place of `0x…`. */
+function argumentsOf(command: string): string[] {
+  const [words = ""] = command.replaceAll(/\$\([^)]*\)?/g, "value").split(/ [<>] ?/);
+  return [...words.replace("--pay-to 0x…", `--pay-to ${ADDRESS}`).matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    ([, single, double, bare = ""]) => (single ?? double ?? bare).replaceAll("0x…", `0x${"1".repeat(64)}`),
+  );
+}
+
+test("Every command of jobgate in a block of the pages takes its arguments and values", async () => {
+  const wrong: string[] = [];
+  let parsed = 0;
+  for (const path of PAGES) {
+    const text = await readFile(join(ROOT, path), "utf8");
+    for (const [, block = ""] of text.matchAll(/^```sh\n([\s\S]*?)^```$/gm))
+      for (const command of commandsIn(`\`\`\`sh\n${block}\`\`\``)) {
+        const fault = await faultOfCommand(argumentsOf(command));
+        if (fault !== undefined) wrong.push(`${path}: jobgate ${command}: ${fault}`);
+        parsed += 1;
+      }
+  }
+  expect(wrong).toEqual([]);
+  expect(parsed).toBeGreaterThan(40);
 });
