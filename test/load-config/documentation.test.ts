@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { formatUnits } from "viem";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { withoutDefault } from "../../src/config/check-shape.ts";
@@ -41,15 +42,22 @@ interface DocumentedKey {
   readonly isRequired: boolean;
 }
 
+interface SchemaKey extends DocumentedKey {
+  /** The default as the schema has it, or undefined. */
+  readonly byDefault: unknown;
+}
+
 /** Every key that holds a value, as docs/configuration.md spells it: without array indexes. */
-function keysOf(declared: z.core.$ZodType, path: string): DocumentedKey[] {
+function keysOf(declared: z.core.$ZodType, path: string): SchemaKey[] {
   const isRequired = !z.safeParse(declared, undefined).success;
   let schema = declared;
+  let byDefault: unknown;
   while (
     schema instanceof z.ZodOptional ||
     schema instanceof z.ZodDefault ||
     schema instanceof z.ZodPrefault
   ) {
+    if (!(schema instanceof z.ZodOptional)) byDefault = schema.def.defaultValue;
     schema = schema.unwrap();
   }
   if (schema instanceof z.ZodObject) {
@@ -60,21 +68,53 @@ function keysOf(declared: z.core.$ZodType, path: string): DocumentedKey[] {
   if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
     return keysOf(schema.element, path);
   }
-  if (schema instanceof z.ZodRecord) return [{ keyPath: `${path}.${RECORD_KEYS[path]}`, isRequired: false }];
+  if (schema instanceof z.ZodRecord)
+    return [{ keyPath: `${path}.${RECORD_KEYS[path]}`, isRequired: false, byDefault: undefined }];
   const item = schema instanceof z.ZodArray ? schema.element : schema;
   // A value, or a table instead of it.
   const tables = item instanceof z.ZodUnion ? item.options.filter((it) => it instanceof z.ZodObject) : [];
-  return [{ keyPath: path, isRequired }, ...tables.flatMap((table) => keysOf(table, path))];
+  return [{ keyPath: path, isRequired, byDefault }, ...tables.flatMap((table) => keysOf(table, path))];
+}
+
+/** Rows of docs/configuration.md about keys. */
+async function documentedKeys(): Promise<{ keyPath: string; byDefault: string }[]> {
+  const docs = await readFile(file("docs/configuration.md"), "utf8");
+  const settings = docs.slice(0, docs.indexOf("## Options"));
+  return [...settings.matchAll(/^\| `([^`]+)` \| (.+) \| (.+) \|$/gm)].map(
+    ([, keyPath = "", , byDefault = ""]) => ({ keyPath, byDefault }),
+  );
 }
 
 test("docs/configuration.md lists exactly the keys of the schema, and which are required", async () => {
-  const docs = await readFile(file("docs/configuration.md"), "utf8");
-  const settings = docs.slice(0, docs.indexOf("## Options"));
-  const documented = [...settings.matchAll(/^\| `([^`]+)` \| (.+) \| (.+) \|$/gm)].map(
-    ([, keyPath = "", , byDefault]) => ({ keyPath, isRequired: byDefault === "required" }),
-  );
+  const documented = (await documentedKeys()).map(({ keyPath, byDefault }) => ({
+    keyPath,
+    isRequired: byDefault === "required",
+  }));
+  const declared = keysOf(schemaWith(partKeys()), "").map(({ keyPath, isRequired }) => ({
+    keyPath,
+    isRequired,
+  }));
   const byPath = (a: DocumentedKey, b: DocumentedKey) => a.keyPath.localeCompare(b.keyPath);
-  expect(documented.sort(byPath)).toEqual(keysOf(schemaWith(partKeys()), "").sort(byPath));
+  expect(documented.sort(byPath)).toEqual(declared.sort(byPath));
+});
+
+/** Ways in which a file can spell a default: durations are kept in seconds or milliseconds, and amounts in wei. */
+function spellings({ keyPath, byDefault }: SchemaKey): string[] {
+  if (keyPath.endsWith("_secs")) return [`${byDefault}`, `${Number(byDefault) / 1_000}`];
+  if (typeof byDefault !== "bigint") return [JSON.stringify(byDefault)];
+  return [9, 18].map((decimals) => JSON.stringify(formatUnits(byDefault, decimals)));
+}
+
+test("docs/configuration.md gives each key the default of the schema", async () => {
+  const documented = new Map((await documentedKeys()).map(({ keyPath, byDefault }) => [keyPath, byDefault]));
+  const declared = keysOf(schemaWith(partKeys()), "").filter(({ byDefault }) => byDefault !== undefined);
+  const wrong = declared.filter((key) => {
+    const [, shown = ""] = /^`([^`]+)`/.exec(documented.get(key.keyPath) ?? "") ?? [];
+    const plain = shown.replaceAll(/(?<=\d)_(?=\d)|(?<=,) /g, "");
+    return !spellings(key).includes(plain);
+  });
+  expect(wrong.map((key) => [key.keyPath, documented.get(key.keyPath), spellings(key)])).toEqual([]);
+  expect(declared.length).toBeGreaterThan(50);
 });
 
 /** Paths of the keys that a reload does not change to every value, as their marks in the schema say. */
