@@ -11,10 +11,13 @@ export function missingMigrations(migrations: readonly string[], version: number
   return migrations.slice(version === 0 ? 0 : version - FIRST_VERSION + 1);
 }
 
-/** @throws Error for a store of a newer jobgate */
-export function refuseNewer(migrations: readonly string[], version: number): void {
+/**
+ * @param oldest schema version of the oldest jobgate that can use the store
+ * @throws Error for a store of a newer jobgate that this one cannot use
+ */
+export function refuseNewer(migrations: readonly string[], version: number, oldest = version): void {
   const newest = newestVersion(migrations);
-  if (version <= newest) return;
+  if (oldest <= newest) return;
   throw new Error(
     `a newer jobgate wrote this store (schema version ${version}, this jobgate knows ${newest}): start that one`,
   );

@@ -6,6 +6,7 @@ import { accounts } from "../helpers/accounts.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import type { ProgramSource } from "../helpers/jobgate-program.ts";
 import { type JobHandler, type Runner, startRunner } from "../helpers/runner.ts";
 import type { PaidParts } from "./paid-parts.ts";
 
@@ -55,6 +56,10 @@ export async function startReplica(
     readonly priceWei?: string;
     /** Default 5. */
     readonly leaseSecs?: number;
+    /** False behind a pooler. Default true. */
+    readonly listen?: boolean;
+    /** Default: these sources. */
+    readonly from?: ProgramSource;
   } = {},
 ): Promise<Replica> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-replica-"));
@@ -62,13 +67,14 @@ export async function startReplica(
     (port) => `127.0.0.1:${port}`,
   ) as [string, string, string, string];
   const { publicUrl = `http://${x402}`, facilitatorUrl = parts.facilitator.url } = options;
-  const { priceWei = "1000000000000000", leaseSecs = 5 } = options;
+  const { priceWei = "1000000000000000", leaseSecs = 5, listen = true } = options;
   const config = configOf(parts, {
     storeUrl,
     publicUrl,
     facilitatorUrl,
     priceWei,
     leaseSecs,
+    listen,
     x402,
     webhooks,
     runner,
@@ -77,7 +83,9 @@ export async function startReplica(
   const [clock, clockOffset] = [join(folder, "clock.cjs"), join(folder, "clock-offset")];
   await Promise.all([writeFile(clock, CLOCK), writeFile(clockOffset, "0")]);
   const env = { NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --require ${clock}` };
-  let jobgate: Jobgate = await startJobgate({ config, folder, env });
+  const start = () =>
+    startJobgate({ config, folder, env, ...(options.from !== undefined && { from: options.from }) });
+  let jobgate: Jobgate = await start();
   return {
     x402Url: `http://${x402}/x402/jobs/1/0`,
     hookUrl: `http://${webhooks}/hooks/load`,
@@ -86,7 +94,7 @@ export async function startReplica(
     async crash() {
       jobgate.kill("SIGKILL");
       await jobgate.exited;
-      jobgate = await startAgain(() => startJobgate({ config, folder, env }));
+      jobgate = await startAgain(start);
     },
     async freeze(deed) {
       jobgate.kill("SIGSTOP");
@@ -156,6 +164,7 @@ interface Terms {
   readonly facilitatorUrl: string;
   readonly priceWei: string;
   readonly leaseSecs: number;
+  readonly listen: boolean;
   readonly x402: string;
   readonly webhooks: string;
   readonly runner: string;
@@ -168,6 +177,7 @@ function configOf(parts: PaidParts, terms: Terms): string {
 service_id = 1
 [store]
 url = "${terms.storeUrl}"
+listen = ${terms.listen}
 max_pending = 50000
 [runner]
 bind_address = "${terms.runner}"

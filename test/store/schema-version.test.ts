@@ -17,10 +17,12 @@ test("A new store lacks all migrations, and an older store lacks the migrations 
   expect(missingMigrations(MIGRATIONS, 103)).toEqual([]);
 });
 
-test("A version above the newest is refused, and so is a version that an unreleased jobgate wrote", () => {
+test("A version above the newest is refused unless its store can be used from an older one, and so is a version that an unreleased jobgate wrote", () => {
   expect(() => refuseNewer(MIGRATIONS, 104)).toThrow(
     "a newer jobgate wrote this store (schema version 104, this jobgate knows 103): start that one",
   );
+  expect(() => refuseNewer(MIGRATIONS, 105, 104)).toThrow(/schema version 105, this jobgate knows 103/);
+  refuseNewer(MIGRATIONS, 105, 103);
   expect(() => requireNewest(MIGRATIONS, 104, "a.db")).toThrow(/Use the jobgate that serves it$/);
   expect(() => requireNewest(MIGRATIONS, 102, "a.db")).toThrow(/or serve it with this jobgate first$/);
   expect(() => refuseUnreleased(100)).toThrow(

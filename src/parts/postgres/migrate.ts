@@ -6,7 +6,7 @@ import {
   refuseNewer,
   refuseUnreleased,
 } from "../../store/schema-version.ts";
-import { MIGRATIONS, SCHEMA } from "./schema/migrations.ts";
+import { MIGRATIONS, OLDEST_USABLE_BY, SCHEMA } from "./schema/migrations.ts";
 
 /** Key of the advisory lock that the migrating replica holds: "jobg" in ASCII. */
 const LOCK_KEY = 0x6a_6f_62_67;
@@ -17,12 +17,12 @@ const ANSWER_MS = STEP_MS + 2_000;
 
 /**
  * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the others wait and find
- * the tables up to date.
- * @throws Error when the tables are of a newer or an unreleased jobgate
+ * the tables up to date. Tables of a newer jobgate that allows this one stay as they are.
+ * @throws Error when the tables are of a newer jobgate that does not allow this one, or of an unreleased one
  */
 export async function migrate(client: ClientBase): Promise<void> {
   const newest = newestVersion(MIGRATIONS);
-  if ((await schemaVersion(client)) === newest && (await missingModules(client)).length === 0) return;
+  if ((await schemaVersion(client)) >= newest && (await missingModules(client)).length === 0) return;
   await client.query("BEGIN");
   try {
     await client.query(`SET LOCAL lock_timeout = ${STEP_MS}; SET LOCAL statement_timeout = ${STEP_MS}`);
@@ -31,12 +31,17 @@ export async function migrate(client: ClientBase): Promise<void> {
     if (version === 0) {
       await client.query(`
         CREATE SCHEMA IF NOT EXISTS jobgate;
-        CREATE TABLE jobgate.schema_version (version int NOT NULL);
-        INSERT INTO jobgate.schema_version VALUES (0);`);
+        -- usable_from: schema version of the oldest jobgate that can use the tables.
+        CREATE TABLE jobgate.schema_version (version int NOT NULL, usable_from int NOT NULL);
+        INSERT INTO jobgate.schema_version VALUES (0, 0);`);
     }
     for (const migration of missingMigrations(MIGRATIONS, version)) await runStep(client, migration);
     for (const module of await missingModules(client)) await runStep(client, module);
-    await client.query("UPDATE jobgate.schema_version SET version = $1", [newest]);
+    if (version < newest)
+      await client.query("UPDATE jobgate.schema_version SET version = $1, usable_from = $2", [
+        newest,
+        OLDEST_USABLE_BY,
+      ]);
     await client.query("COMMIT");
   } catch (error) {
     // Fails when the connection is lost; then there is nothing to roll back.
@@ -59,16 +64,21 @@ async function runStep(client: ClientBase, text: string): Promise<void> {
   await client.query({ text, ...bound });
 }
 
-/** Returns 0 for a database without tables. @throws Error when the tables are of a newer or an unreleased jobgate */
+/**
+ * Returns 0 for a database without tables.
+ * @throws Error when the tables are of a newer jobgate that does not allow this one, or of an unreleased one
+ */
 export async function schemaVersion(client: ClientBase): Promise<number> {
   // to_regclass would not see a table that another replica made since this connection last looked.
   const { rowCount } = await client.query(
     "SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate' AND tablename = 'schema_version'",
   );
   if (rowCount === 0) return 0;
-  const { rows } = await client.query<{ version: number }>("SELECT version FROM jobgate.schema_version");
-  const version = rows[0]?.version ?? 0;
-  refuseNewer(MIGRATIONS, version);
+  const { rows } = await client.query<{ version: number; usable_from: number }>(
+    "SELECT version, usable_from FROM jobgate.schema_version",
+  );
+  const { version, usable_from: usableFrom } = rows[0] ?? { version: 0, usable_from: 0 };
+  refuseNewer(MIGRATIONS, version, usableFrom);
   refuseUnreleased(version);
   return version;
 }

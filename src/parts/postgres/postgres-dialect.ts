@@ -63,6 +63,10 @@ export class PostgresDialect implements Dialect {
     this.#heartbeat = new Heartbeat({
       ...{ writers, readers, logger, clock, maxPending, isWritable, hangMs: timeouts.hangMs },
       onFailure: (reason) => this.#failed(reason),
+      onOutdated: (reason) => {
+        this.#health.died(reason);
+        this.#commits.refuseWaiting();
+      },
       onHang: () => this.#hangs(),
       onPending: (counted) => {
         this.#pending = counted;

@@ -355,7 +355,7 @@ describe("Tables", () => {
   });
 
   test("A newer jobgate's database, a server without durable commits, and an unreachable one are refused", async () => {
-    await postgres.query(url, "UPDATE jobgate.schema_version SET version = 199");
+    await postgres.query(url, "UPDATE jobgate.schema_version SET version = 199, usable_from = 199");
     await expect(openReplica(url)).rejects.toThrow(
       /a newer jobgate wrote this store \(schema version 199, .*\): start that one$/,
     );

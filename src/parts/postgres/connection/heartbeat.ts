@@ -1,8 +1,10 @@
 import type { ClientBase } from "pg";
 import type { Logger } from "pino";
 import type { Clock } from "../../../core/clock.ts";
+import { refuseNewer } from "../../../store/schema-version.ts";
 import { countUncounted } from "../batch/undecided.ts";
 import { forgetBatches } from "../commit/outcome.ts";
+import { MIGRATIONS } from "../schema/migrations.ts";
 import { sqlOf, statement } from "../sql.ts";
 import type { ConnectionPool } from "./connection-pool.ts";
 import { ReadOnlyServer } from "./database-errors.ts";
@@ -10,24 +12,40 @@ import { ReadOnlyServer } from "./database-errors.ts";
 const BEAT_MS = 1_000;
 /** Checks between two deletions of old batch notes. */
 const CLEAR_EVERY = 60;
+/** Checks that are left out in succession while batches show that writes work. They do not show a newer schema. */
+const MAX_LEFT_OUT = 9;
 
-const LOOK = statement<{ pending: number; is_read_only: boolean }>(
+interface Look {
+  readonly pending: number;
+  readonly is_read_only: boolean;
+  readonly version: number;
+  readonly usable_from: number;
+}
+const LOOK = statement<Look>(
   "look",
-  `SELECT sum(n)::bigint AS pending, current_setting('transaction_read_only') = 'on' AS is_read_only
-     FROM jobgate.pending`,
+  `SELECT pending.*, schema_version.version, schema_version.usable_from
+     FROM (SELECT sum(n)::bigint AS pending, current_setting('transaction_read_only') = 'on' AS is_read_only
+             FROM jobgate.pending) AS pending
+    CROSS JOIN jobgate.schema_version`,
 );
 
 // Changes no table. Its commit waits for the disk and the synchronous standbys.
 const WRITE = statement("beat", "SELECT pg_logical_emit_message(true, 'jobgate', '')");
 
+/** The tables were changed by a newer jobgate, so that this one cannot use them. */
+class OutdatedProgram extends Error {
+  override readonly name = "OutdatedProgram";
+}
+
 /**
- * Checks the database once a second, also without traffic: whether it can be written to, and how many JobCalls other
- * replicas have pending. Deletes old batch notes now and then.
+ * Checks the database once a second, also without traffic: whether it can be written to, how many JobCalls other
+ * replicas have pending, and whether a newer jobgate has left this one its tables. Deletes old batch notes now and then.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #timer: NodeJS.Timeout | undefined;
   #beats = 0;
+  #leftOut = 0;
   #stopped = false;
   #beating: Promise<void> = Promise.resolve();
   #clearing: Promise<void> = Promise.resolve();
@@ -58,7 +76,11 @@ export class Heartbeat {
     this.#beats += 1;
     if (this.#beats % CLEAR_EVERY === 1 && isWritable()) this.#clearing = this.#clear();
     // A busy pool means that batches are in progress, which report the same once they are decided, or when they hang.
-    if (writers.isBusy()) return;
+    if (writers.isBusy() && !(isWritable() && this.#leftOut >= MAX_LEFT_OUT)) {
+      this.#leftOut += 1;
+      return;
+    }
+    this.#leftOut = 0;
     const timer = setTimeout(onHang, hangMs);
     try {
       const pending = await writers.use(async (client) => {
@@ -84,9 +106,11 @@ export class Heartbeat {
     if (this.#stopped) return;
     this.#timer = setTimeout(() => {
       this.#beating = this.#beat()
-        .catch((error: unknown) =>
-          this.#options.onFailure(error instanceof Error ? error.message : String(error)),
-        )
+        .catch((error: unknown) => {
+          const { onFailure, onOutdated } = this.#options;
+          const report = error instanceof OutdatedProgram ? onOutdated : onFailure;
+          report(error instanceof Error ? error.message : String(error));
+        })
         .finally(() => this.#schedule());
     }, BEAT_MS);
   }
@@ -103,13 +127,15 @@ interface HeartbeatOptions {
   /** Called with the number of JobCalls that `maxPending` includes. */
   readonly onPending: (pending: number) => void;
   readonly onFailure: (reason: string) => void;
+  /** Called when a newer jobgate has changed the tables so that this one cannot use them any more. */
+  readonly onOutdated: (reason: string) => void;
   readonly isWritable: () => boolean;
   /** Called when a check has not been answered for `hangMs`. */
   readonly onHang: () => void;
   readonly hangMs: number;
 }
 
-/** @throws ReadOnlyServer */
+/** @throws ReadOnlyServer, OutdatedProgram */
 async function look(
   client: ClientBase,
   { maxPending, clock }: Pick<HeartbeatOptions, "maxPending" | "clock">,
@@ -118,6 +144,11 @@ async function look(
   const [row] = await sql.run(LOOK);
   if (row === undefined) throw new Error("Postgres gave no row");
   if (row.is_read_only) throw new ReadOnlyServer();
+  try {
+    refuseNewer(MIGRATIONS, row.version, row.usable_from);
+  } catch (error) {
+    throw new OutdatedProgram((error as Error).message, { cause: error });
+  }
   if (row.pending < maxPending) return row.pending;
   return row.pending - (await countUncounted(sql, clock?.() ?? null));
 }

@@ -23,6 +23,13 @@ const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].
  */
 export const MIGRATIONS: readonly string[] = [TABLES];
 
+/**
+ * Schema version of the oldest release that can use the tables after all migrations. A migration that adds tables, indexes and
+ * nullable columns leaves it: replicas of the release before run beside new ones. A migration that removes what that release uses
+ * raises it.
+ */
+export const OLDEST_USABLE_BY = 101;
+
 /** Schema of the modules of parts. */
 export const SCHEMA: SchemaDialect = {
   schema: "jobgate.",

@@ -13,7 +13,7 @@ function pendingOf(tx: Transaction): number {
 /** Statements on batches, locks and sums of the store itself. */
 export const UPKEEP_STATEMENTS: Statements = {
   read_start: (tx) => [{ now: tx.startedAt, pending: pendingOf(tx) }],
-  look: (tx) => [{ pending: pendingOf(tx), is_read_only: false }],
+  look: (tx) => [{ pending: pendingOf(tx), is_read_only: false, version: 0, usable_from: 0 }],
   beat: () => [],
   adjust_pending: async (tx, [n], text) => {
     const taken = tx.rows("pending").length;
