@@ -3,6 +3,8 @@ import { installOnDebian } from "../full-setup.ts";
 
 const PACKAGES = [
   "caddy",
+  "docker-compose",
+  "docker.io",
   "etcd-server",
   "mmdebstrap",
   "nginx",
