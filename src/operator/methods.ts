@@ -5,8 +5,11 @@ import type {
   GetCallResponseSchema,
   GetTotalsResponseSchema,
   OperatorService,
+  SearchKind,
+  SearchResultSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
 import type { Routes } from "../http/routes.ts";
+import type { CallDetails } from "../store/contract/operator-lists.ts";
 import type { StoreTotals } from "../store/store.ts";
 
 /** Methods of the operator's service. */
@@ -15,13 +18,16 @@ export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
 /** Methods and call details that a part adds to the operator's API. */
 export interface ApiAddition {
   readonly methods: OperatorMethods;
-  /** Reads the part's additions to the answer of GetCall. */
-  callDetails?(callId: number): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
+  /** Reads the part's additions to the answer of GetCall. Its reasons why the JobCall waits follow those of other parts. */
+  callDetails?(call: CallDetails): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
   /** Returns the part's additions to the answer of GetTotals. */
   totals?(totals: StoreTotals): MessageInitShape<typeof GetTotalsResponseSchema>;
   /** Returns events that the part adds to the end of a JobCall's timeline. */
   timeline?(callId: number): Promise<GatewayEvent[]>;
 }
+
+/** An entry that a part finds for the operator's search. */
+export type FoundByPart = MessageInitShape<typeof SearchResultSchema> & { readonly kind: SearchKind };
 
 /** Additions of a part to the operator's listener. */
 export interface OperatorAddition {
@@ -30,6 +36,8 @@ export interface OperatorAddition {
    * start-up time.
    */
   loadApi?(): Promise<ApiAddition>;
+  /** Finds entries of the part that begin with a text, for the operator's search. @param limit most entries */
+  search?(text: string, limit: number): Promise<readonly FoundByPart[]>;
   /** Routes that need the access of the API. */
   readonly routes?: Routes;
   /** Routes that need no token. */

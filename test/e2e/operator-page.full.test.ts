@@ -610,9 +610,11 @@ describe.each([
     await sign("Pause");
     const row = page.getByRole("row").filter({ hasText: customer });
     await row.getByText("Paused", { exact: true }).waitFor();
-    expect((await send()).status).toBe(202);
+    const { call_id } = (await (await send()).json()) as { call_id: number };
     await row.getByText("no ink").waitFor();
     await expect.poll(() => row.getByRole("cell").nth(3).textContent()).toBe("1");
+    await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/calls/${call_id}`);
+    await page.getByText(`Its key "${customer}" of /hooks/alerts is paused by ada (no ink)`).waitFor();
     await page.goto(`${scene.gateway.jobgate.operatorUrl}/#/`);
     await page.getByText("1 key paused").click();
     await row.getByRole("button", { name: `Resume key ${customer}` }).click();

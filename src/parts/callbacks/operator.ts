@@ -66,7 +66,7 @@ export function callbackOperation(parts: {
   return {
     methods,
     totals: ({ sums }) => ({ callbacks: toCounts(sums.callbacks as CallbackCounts) }),
-    async callDetails(callId) {
+    async callDetails({ callId }) {
       return { callbacks: (await ledger.listCallbacks({ callId, limit: MAX_OF_CALL })).map(toCallback) };
     },
   };

@@ -3,24 +3,28 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Logger } from "pino";
 import type { Config } from "../../config/config.ts";
-import type {
-  HeldKeySchema,
-  ListHeldKeysRequest,
-  PauseKeyRequest,
-  ResumeKeyRequest,
+import type { JobLimit } from "../../core/job-call.ts";
+import {
+  type HeldKeySchema,
+  type ListHeldKeysRequest,
+  type PauseKeyRequest,
+  type ResumeKeyRequest,
+  SearchKind,
 } from "../../gen/jobgate/v1/operator_pb.ts";
-import type { ApiAddition } from "../../operator/methods.ts";
+import type { ApiAddition, FoundByPart } from "../../operator/methods.ts";
 import { invalid, pageSizeOf, readSigner } from "../../operator/requests.ts";
+import type { ListedState } from "../../store/contract/operator-lists.ts";
 import type { WorkQueue } from "../../store/contract/work-queue.ts";
+import { limitsOf } from "./config.ts";
 import { storedKey } from "./key.ts";
-import type { HeldKey, KeyLedger, KeyName } from "./store/ledger.ts";
+import type { HeldKey, KeyLedger, KeyName, KeyOfCall, UsedLimit } from "./store/ledger.ts";
 import { heldKeysIn } from "./store/module.ts";
 
 /** Adds held keys to the operator's API, and lets operators pause keys. Keys are not logged: they may name customers. */
 export function keyOperations(parts: {
   readonly ledger: KeyLedger;
   readonly workQueue: Pick<WorkQueue, "withhold">;
-  readonly configuration: () => Pick<Config, "webhooks">;
+  readonly configuration: () => Pick<Config, "x402" | "webhooks">;
   readonly logger: Logger;
 }): ApiAddition {
   const { ledger, workQueue, configuration, logger } = parts;
@@ -65,11 +69,80 @@ export function keyOperations(parts: {
         return { heldBy: BigInt(held?.deadLetter?.callId ?? 0) };
       },
     },
+    async callDetails({ callId, jobId, state }) {
+      if (state === "dead") return { orderKey: (await ledger.findKeyOf(callId))?.key ?? "" };
+      if (state !== "held" && state !== "ready" && state !== "leased") return {};
+      const limit = limitsOf(configuration()).find((one) => one.jobId === jobId);
+      const [key, used] = await Promise.all([
+        ledger.findKeyOf(callId),
+        limit === undefined ? undefined : ledger.findUsedLimit(limit),
+      ]);
+      const ofLimit = limit && used ? limitReasons(limit, used) : [];
+      const waitReasons = [...keyReasons(key, state), ...(state === "ready" ? ofLimit : [])];
+      return { orderKey: key?.key ?? "", waitReasons };
+    },
     totals(totals) {
       const { held, paused } = heldKeysIn(totals);
       return { heldKeys: BigInt(held), pausedKeys: BigInt(paused) };
     },
   };
+}
+
+/** Finds the keys of webhook endpoints that begin with a text, for the operator's search. */
+export async function searchKeys(
+  ledger: Pick<KeyLedger, "findKeys">,
+  { serviceId, webhooks }: Pick<Config, "serviceId" | "webhooks">,
+  text: string,
+  limit: number,
+): Promise<FoundByPart[]> {
+  const ordered = (webhooks?.endpoints ?? []).filter(({ orderOf }) => orderOf !== undefined);
+  const found = await Promise.all(
+    ordered.map(async ({ path: owner, jobId }) => {
+      const keys = await ledger.findKeys({ owner, key: storedKey(text) }, limit);
+      return keys.map(({ owner: name, key: value, callId }) => ({
+        ...{ kind: SearchKind.ORDER_KEY, name, value, origin: "webhook", serviceId, jobId },
+        ...(callId !== undefined && { callId: BigInt(callId) }),
+      }));
+    }),
+  );
+  return found.flat();
+}
+
+/** Returns why a JobCall with a key waits. A JobCall that is not held has the key. */
+function keyReasons(found: KeyOfCall | undefined, state: ListedState): string[] {
+  if (found === undefined || state !== "held") return [];
+  const { owner, key, deadLetter, pause, before } = found;
+  const name = `Its key ${JSON.stringify(key)} of ${owner}`;
+  const reasons = [
+    ...(deadLetter === undefined
+      ? []
+      : [`${name} is held by dead letter ${deadLetter.callId}: retry or drop the dead letter.`]),
+    ...(pause === undefined
+      ? []
+      : [`${name} is paused by ${pause.by}${noteText(pause.note)}: resume the key.`]),
+  ];
+  if (reasons.length > 0) return reasons;
+  return [
+    `${name} has JobCalls that were accepted earlier: one that is not finished, and ${before} that wait.`,
+  ];
+}
+
+function noteText(note: string): string {
+  return note === "" ? "" : ` (${note})`;
+}
+
+/** Returns which limits of its job a JobCall waits for. */
+function limitReasons({ jobId, concurrency, rate }: JobLimit, { out, nextInMs }: UsedLimit): string[] {
+  return [
+    ...(concurrency === undefined || out < concurrency
+      ? []
+      : [`Runners have ${out} JobCalls of job ${jobId}, and its concurrency is ${concurrency}.`]),
+    ...(rate === undefined || nextInMs === undefined
+      ? []
+      : [
+          `Job ${jobId} has reached its rate, ${rate.calls} in ${rate.perMs / 1_000} s: the next JobCall goes out in ${Math.ceil(nextInMs / 1_000)} s or less.`,
+        ]),
+  ];
 }
 
 function notFound(message: string): ConnectError {

@@ -31,6 +31,10 @@ export const part: Part = {
             const { keyOperations } = await import("./operator.ts");
             return keyOperations({ ledger, workQueue: store, configuration: () => host.config, logger });
           },
+          async search(text, limit) {
+            const { searchKeys } = await import("./operator.ts");
+            return searchKeys(ledger, host.config, text, limit);
+          },
         },
       };
     };

@@ -59,6 +59,7 @@ import {
 import type { OperatorSources } from "./sources.ts";
 import { Tail } from "./tail.ts";
 import { timelineOf } from "./timeline.ts";
+import { waitReasons } from "./wait-reasons.ts";
 
 /** Most groups of dead letters in one answer. */
 const MAX_GROUPS = 500;
@@ -130,7 +131,8 @@ export class OperatorApi implements OperatorMethods {
         Code.NotFound,
       );
     }
-    const details = this.#additions.flatMap((one) => one.callDetails?.(call.callId) ?? []);
+    const details = await Promise.all(this.#additions.flatMap((one) => one.callDetails?.(call) ?? []));
+    const runners = this.#sources.runners();
     const added = await Promise.all(this.#additions.flatMap((one) => one.timeline?.(call.callId) ?? []));
     const timeline = [...timelineOf(call, payment), ...added.flat()];
     return {
@@ -140,7 +142,11 @@ export class OperatorApi implements OperatorMethods {
       ...(payment && {
         payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
       }),
-      ...Object.assign({}, ...(await Promise.all(details))),
+      ...Object.assign({}, ...details),
+      waitReasons: waitReasons(call, {
+        ...{ payment, runners },
+        ofParts: details.flatMap((one) => one.waitReasons ?? []),
+      }),
     };
   }
 

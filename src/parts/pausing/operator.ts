@@ -68,12 +68,26 @@ export function pauseOperation(parts: {
         return { resumed: message({ ...found, pause: undefined }) };
       },
     },
+    callDetails: async ({ jobId, state }) => ({
+      waitReasons: state === "held" || state === "ready" ? reasonsOf(list(), jobId) : [],
+    }),
     totals: () => {
       const paused = list().filter(({ pause }) => pause !== undefined);
       return { paused: paused.sort((a, b) => sinceOf(a) - sinceOf(b)).map(message) };
     },
   };
 }
+
+/** Returns the pauses that keep the JobCalls of a job from runners, as sentences. */
+function reasonsOf(all: readonly Found[], jobId: bigint): string[] {
+  return all.flatMap(({ kind, key, name, jobIds, pause }) => {
+    if (pause === undefined || ![...jobIds, ...pause.jobIds].includes(jobId)) return [];
+    const note = pause.note === "" ? "" : ` (${pause.note})`;
+    return [`${KINDS[kind] ?? kind} ${name || key} is paused by ${pause.by}${note}: resume it.`];
+  });
+}
+
+const KINDS: Readonly<Record<string, string>> = { job: "Job", endpoint: "Webhook endpoint", api: "API" };
 
 function sinceOf({ pause }: Found): number {
   return pause?.since ?? 0;

@@ -59,7 +59,7 @@ export function refundOperation(parts: {
   };
   return {
     methods,
-    async callDetails(callId) {
+    async callDetails({ callId }) {
       const refund = await find(callId);
       return refund === undefined ? {} : { refund: toRefund(refund, configuration) };
     },

@@ -15,7 +15,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(program, {
     name: "find",
     description:
-      "Find calls, transactions, payers, payment IDs, refused requests, jobs, dead letters and metadata by their beginning.",
+      "Find calls, transactions, payers, payment IDs, refused requests, jobs, dead letters, metadata and order keys by their beginning.",
     example: "find 0x5e1d",
     takes: [new Argument("<text>", "number of a call, or at least 3 characters"), jsonOption()],
   }).action(find);

@@ -5,10 +5,9 @@ import {
   SearchKind,
   type SearchRequest,
   type SearchResponseSchema,
-  type SearchResultSchema,
 } from "../../gen/jobgate/v1/operator_pb.ts";
 import { CALL_STATES, numbersOf } from "../../operator/messages.ts";
-import type { ApiAddition } from "../../operator/methods.ts";
+import type { ApiAddition, FoundByPart } from "../../operator/methods.ts";
 import { invalid } from "../../operator/requests.ts";
 import type { Host } from "../../part.ts";
 import type { CallDetails } from "../../store/contract/operator-lists.ts";
@@ -20,8 +19,6 @@ import {
   type SearchIndex,
 } from "./store/index-contract.ts";
 
-type Result = MessageInitShape<typeof SearchResultSchema> & { readonly kind: SearchKind };
-
 const MAX_TEXT_LENGTH = 200;
 /** Most results of one kind. */
 const MAX_RESULTS = FOUND_AT_ONCE - 1;
@@ -29,23 +26,28 @@ const MAX_RESULTS = FOUND_AT_ONCE - 1;
 /** Makes the search in the operator's API. */
 export function searchOperation(parts: {
   readonly index: Pick<SearchIndex, "search">;
-  readonly host: Pick<Host, "store" | "config" | "jobs">;
+  readonly host: Pick<Host, "store" | "config" | "jobs" | "additions">;
 }): ApiAddition {
   const { index, host } = parts;
   return {
     methods: {
       async search(request: SearchRequest): Promise<MessageInitShape<typeof SearchResponseSchema>> {
         const text = readText(request);
-        const [found, { groups }, jobs] = await Promise.all([
+        const [found, { groups }, jobs, ofParts] = await Promise.all([
           index.search(text),
-          host.store.listDeadLetterGroups(FOUND_AT_ONCE, text),
+          // A group's reason has # for any number, so a number would find every such group.
+          /[^#\d]/.test(text) ? host.store.listDeadLetterGroups(FOUND_AT_ONCE, text) : { groups: [] },
           jobsWith(text, host),
+          Promise.all(host.additions("operator").flatMap((one) => one.search?.(text, FOUND_AT_ONCE) ?? [])),
         ]);
         const letters = groups.map(({ reason, count, ...job }) => ({
           ...{ kind: SearchKind.DEAD_LETTERS, value: reason, count: BigInt(count) },
           ...job,
         }));
-        return inOrder([...resultsOf(found, text), ...jobs, ...letters], found.isIncomplete);
+        return inOrder(
+          [...resultsOf(found, text), ...jobs, ...letters, ...ofParts.flat()],
+          found.isIncomplete,
+        );
       },
     },
   };
@@ -61,7 +63,7 @@ function readText(request: SearchRequest): string {
   return text;
 }
 
-function resultsOf(found: Found, text: string): Result[] {
+function resultsOf(found: Found, text: string): FoundByPart[] {
   const calls = new Map(found.calls.map((call) => [call.callId, call]));
   const ofCall = (callId: number) => ({ callId: BigInt(callId), ...toJob(calls.get(callId)) });
   return [
@@ -106,7 +108,10 @@ function metadataWith(text: string, call: CallDetails | undefined) {
 }
 
 /** Finds the paid jobs and the webhook endpoints whose name or path has the text. */
-async function jobsWith(text: string, { config, jobs }: Pick<Host, "config" | "jobs">): Promise<Result[]> {
+async function jobsWith(
+  text: string,
+  { config, jobs }: Pick<Host, "config" | "jobs">,
+): Promise<FoundByPart[]> {
   const wanted = folded(text);
   const named = [
     ...(await jobs()).map(({ serviceId, jobIndex, name, title, url }) => ({
@@ -126,7 +131,7 @@ async function jobsWith(text: string, { config, jobs }: Pick<Host, "config" | "j
 }
 
 /** Orders results by their kinds, and leaves out what is too much of one kind. */
-function inOrder(results: readonly Result[], isIncomplete: boolean) {
+function inOrder(results: readonly FoundByPart[], isIncomplete: boolean) {
   const kinds = Object.values(numbersOf<SearchKind>(SearchKind));
   const ofKind = kinds.map((kind) => results.filter((result) => result.kind === kind));
   return {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { createOperatorClient } from "../../../src/commands/operator-client.ts";
+import { createOperatorClient, SearchKind } from "../../../src/commands/operator-client.ts";
 import { Fail } from "../../../src/runner/job.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
@@ -25,6 +25,11 @@ on_dead = "hold"
 [[webhooks.endpoints]]
 path = "/unordered"
 job_id = 2
+[[webhooks.endpoints]]
+path = "/limited"
+job_id = 3
+concurrency = 1
+rate = "2/h"
 `;
 /** A customer whose name must not be in the log. */
 const ADA = "ada-whose-name-is-in-no-log";
@@ -58,6 +63,12 @@ async function startNoting(handle: (body: string) => void = () => {}, address = 
     },
   });
   return { bodies, stop: () => runner.stop() };
+}
+
+/** Reasons why a JobCall waits, and its key. */
+async function waits(callId: number) {
+  const { waitReasons, orderKey } = await client().getCall({ callId: BigInt(callId) });
+  return { reasons: waitReasons, orderKey };
 }
 
 function logged(text: string) {
@@ -199,6 +210,96 @@ describe("Operators", () => {
 
   test("A key that is not paused cannot be resumed", async () => {
     await expect(client().resumeKey({ ...KEY, by: "ada" })).rejects.toThrow("is paused");
+  });
+});
+
+describe("A JobCall that waits", () => {
+  const KEY_OF = `Its key "${ADA}" of /orders`;
+
+  test("Its call names the earlier JobCalls of its key, the dead letter that holds the key, and the pause", async () => {
+    const runner = await startRunner({ address: jobgate.runnerAddress, handle: "leave" });
+    const first = await send("1");
+    await runner.waitFor(1);
+    await send("2");
+    const last = await send("3");
+    expect(await waits(first)).toEqual({ reasons: [], orderKey: ADA });
+    expect(await waits(last)).toEqual({
+      reasons: [
+        `${KEY_OF} has JobCalls that were accepted earlier: one that is not finished, and 1 that wait.`,
+      ],
+      orderKey: ADA,
+    });
+    const { callId, leaseToken } = runner.calls[0] ?? expect.fail();
+    const outcome = { case: "fail", value: { reason: "no ink" } } as const;
+    await runner.nack({ nacks: [{ callId, leaseToken, outcome }] });
+    const held = `${KEY_OF} is held by dead letter ${first}: retry or drop the dead letter.`;
+    expect(await waits(last)).toEqual({ reasons: [held], orderKey: ADA });
+    expect(await waits(first)).toEqual({ reasons: [], orderKey: ADA });
+    await client().pauseKey({ ...KEY, by: "ada", note: "too many" });
+    const paused = `${KEY_OF} is paused by ada (too many): resume the key.`;
+    expect((await waits(last)).reasons).toEqual([held, paused]);
+    const lines = (await command("jobs", "show", String(last))).stdout
+      .split("\n")
+      .map((line) => line.split(/ {2,}/));
+    expect(lines).toContainEqual(["waits", `${held} ${paused}`]);
+    expect(lines).toContainEqual(["order key", ADA]);
+    await client().dropDeadLetters({ callIds: [BigInt(first)] });
+    await client().resumeKey({ ...KEY, by: "ada" });
+    for (const count of [2, 3]) {
+      await runner.waitFor(count);
+      const { callId, leaseToken } = runner.calls[count - 1] ?? expect.fail();
+      await runner.ack({ acks: [{ callId, leaseToken }] });
+    }
+    await runner.stop();
+  });
+
+  test("Its call names the limits of its job that are reached", async () => {
+    const runner = await startRunner({ address: jobgate.runnerAddress, handle: "leave" });
+    const accept = async () => {
+      const response = await fetch(`${jobgate.webhooksUrl}/limited`, { method: "POST", body: "x" });
+      return ((await response.json()) as { call_id: number }).call_id;
+    };
+    await accept();
+    await runner.waitFor(1);
+    const waiting = await accept();
+    const full = "Runners have 1 JobCalls of job 3, and its concurrency is 1.";
+    expect(await waits(waiting)).toEqual({ reasons: [full], orderKey: "" });
+    const ack = async (index: number) => {
+      const { callId, leaseToken } = runner.calls[index] ?? expect.fail();
+      await runner.ack({ acks: [{ callId, leaseToken }] });
+    };
+    await ack(0);
+    await runner.waitFor(2);
+    await ack(1);
+    const [reason, ...more] = (await waits(await accept())).reasons;
+    expect(more).toEqual([]);
+    expect(reason).toMatch(
+      /^Job 3 has reached its rate, 2 in 3600 s: the next JobCall goes out in 3[56]\d\d s or less\.$/,
+    );
+    await runner.stop();
+  });
+
+  test("The search finds its key by the beginning, and leads to the JobCall that waits or to the dead letter", async () => {
+    const { stop } = await startNoting(() => {
+      throw new Fail("no ink");
+    });
+    const dead = await send("dies");
+    await expect.poll(async () => (await listed()).length, within).toBe(1);
+    await stop();
+    await client().pauseKey({ ...KEY, key: "adam", by: "ada" });
+    const next = await send("waits", { customer: "adam" });
+    await client().pauseKey({ ...KEY, key: "Ada", by: "ada" });
+    const { results } = await client().search({ text: "ada" });
+    const keys = results.filter(({ kind }) => kind === SearchKind.ORDER_KEY);
+    expect(keys).toMatchObject([
+      { value: ADA, name: "/orders", callId: BigInt(dead), jobId: 1n, origin: "webhook" },
+      { value: "adam", callId: BigInt(next) },
+    ]);
+    expect((await command("find", "adam")).stdout).toMatch(/order key +\d+ .*orders .*\/orders: adam/);
+    await client().resumeKey({ ...KEY, key: "adam", by: "ada" });
+    const later = await startNoting();
+    await expect.poll(() => later.bodies, within).toEqual(["waits"]);
+    await later.stop();
   });
 });
 

@@ -63,6 +63,21 @@ describe("A paused webhook endpoint", () => {
     await runner.stop();
   });
 
+  test("The call of an event that waits names the pause, and that of a call that is done does not", async () => {
+    const runner = await startRunner({ address: jobgate.runnerAddress, subscriber: "ends" });
+    const done = (await (await send("/hooks/a")).json()) as { call_id: number };
+    await until(() => runner.calls.some(({ callId }) => Number(callId) === done.call_id));
+    const reasons = async ({ call_id }: { call_id: number }) =>
+      (await client().getCall({ callId: BigInt(call_id) })).waitReasons;
+    await client().pause({ target: "/hooks/a", by: "ada", note: "no ink" });
+    const waits = (await (await send("/hooks/a")).json()) as { call_id: number };
+    expect(await reasons(waits)).toEqual(["Webhook endpoint orders is paused by ada (no ink): resume it."]);
+    await until(async () => (await reasons(done)).length === 0);
+    await client().resume({ target: "/hooks/a", by: "ada" });
+    await until(() => runner.calls.some(({ callId }) => Number(callId) === waits.call_id));
+    await runner.stop();
+  });
+
   test("If its accepts are refused, it answers authentic events 503 with a time to come back, and others 401", async () => {
     await client().pause({ target: "/hooks/c", by: "ada", refuseAccepts: true });
     expect((await send("/hooks/c")).status).toBe(401);

@@ -71,6 +71,18 @@ describe("Search", () => {
     ]);
   });
 
+  test("A number finds its call, and not the dead letters whose reason has a number", async () => {
+    const callId = await jobgate.deadLetter("hello", "no answer in 12 s");
+    for (const text of [String(callId), `#${callId}`]) {
+      const { results } = await search({ text });
+      expect(results[0]).toMatchObject({ kind: "SEARCH_KIND_CALL", value: String(callId) });
+      expect(results).not.toContainEqual(expect.objectContaining({ kind: "SEARCH_KIND_DEAD_LETTERS" }));
+    }
+    expect((await search({ text: "answer in 12" })).results).toMatchObject([
+      { kind: "SEARCH_KIND_DEAD_LETTERS", value: "no answer in # s" },
+    ]);
+  });
+
   test("At most 20 of a kind are returned, and the answer names the kinds that have more", async () => {
     for (let number = 0; number < 21; number++)
       await acceptId(jobgate.store, {

@@ -134,6 +134,14 @@ export const OF_PARTS: MakersOf<string> = {
   ],
 
   listHeldKeys: ({ choices }) => [choices.one([1, 100]), choices.maybe(30, () => keyName(choices))],
+  findKeyOf: (world) => [world.call()],
+  findKeys({ choices }) {
+    const { owner, key } = keyName(choices);
+    return [{ owner, key: choices.one([key, key.slice(0, 1)]) }, choices.one([1, 20])];
+  },
+  findUsedLimit: ({ choices }) => [
+    { jobId: choices.one([7n, 30n]), rate: { calls: choices.one([1, 3]), perMs: 1_000 } },
+  ],
   findCallsOfKey: ({ choices }) => [keyName(choices)],
   pauseKey: ({ choices }) => [
     { ...keyName(choices), ...OPERATOR, note: choices.one(["", "why"]), refusesAccepts: choices.percent(20) },

@@ -1,4 +1,4 @@
-import type { CallOrder } from "../../../core/job-call.ts";
+import type { CallOrder, JobLimit } from "../../../core/job-call.ts";
 
 /** Names of a key: the path of its webhook endpoint, and the key. */
 export type KeyName = Pick<CallOrder, "owner" | "key">;
@@ -25,6 +25,25 @@ export interface KeyPause {
   readonly isOneOut: boolean;
 }
 
+/** Key of a JobCall that waits, and what the key waits for. */
+export interface KeyOfCall extends Pick<HeldKey, "owner" | "key" | "deadLetter" | "pause"> {
+  /** JobCalls of the key that were accepted before and wait as well. */
+  readonly before: number;
+}
+
+/** JobCalls of a job that count towards its limits. */
+export interface UsedLimit {
+  readonly out: number;
+  /** Time until the job's rate allows another JobCall; undefined if it allows one now. */
+  readonly nextInMs: number | undefined;
+}
+
+/** Key that has unfinished JobCalls or is paused. */
+export interface FoundKey extends KeyName {
+  /** Dead letter that holds the key up, or else the JobCall that has waited for the key longest; undefined if there is neither. */
+  readonly callId: number | undefined;
+}
+
 /** Keys that have a row, and how many JobCalls wait for others of their keys. */
 export interface KeyCounts {
   readonly owner: string;
@@ -43,6 +62,12 @@ export interface KeyLedger {
    * @param only one key, if it is held or paused
    */
   listHeldKeys(limit: number, only?: KeyName): Promise<HeldKey[]>;
+  /** Finds the key of an unfinished JobCall; undefined if it has none. */
+  findKeyOf(callId: number): Promise<KeyOfCall | undefined>;
+  /** Finds the keys of an owner that begin with a text, byte for byte, in their order. */
+  findKeys(beginning: KeyName, limit: number): Promise<FoundKey[]>;
+  /** Finds how much of its limits a job uses. */
+  findUsedLimit(limit: JobLimit): Promise<UsedLimit>;
   countKeys(): Promise<KeyCounts[]>;
   /**
    * Pauses a key: from now on no JobCall of it becomes ready. A JobCall that is already ready is found by {@link

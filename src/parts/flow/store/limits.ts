@@ -1,6 +1,7 @@
-import type { CallRate } from "../../../core/job-call.ts";
+import type { CallRate, JobLimit } from "../../../core/job-call.ts";
 import type { Limiting, SchemaDialect } from "../../../store/module.ts";
 import { keyIn, type Table } from "../../../store/rows.ts";
+import type { UsedLimit } from "./ledger.ts";
 
 /** A job with a limit. */
 interface LimitRow {
@@ -45,9 +46,7 @@ export const LIMITING: Limiting = {
     // The clock was set back. JobCalls with a later time are recorded as given out now, so that the rate does not wait for that time.
     if (row !== undefined && latestOf(row) > endOfPart(rate, now) + LATE_MS)
       rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
-    const left = rate.calls - starts.reduce((sum, [, calls]) => sum + calls, 0);
-    const [first] = starts;
-    const nextInMs = left > 0 || first === undefined ? undefined : first[0] + rate.perMs - now;
+    const { left, nextInMs } = leftOf(rate, starts, now);
     return { most: Math.max(0, Math.min(places, left)), nextInMs };
   },
 
@@ -65,6 +64,25 @@ export const LIMITING: Limiting = {
     rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
   },
 };
+
+/** Returns how much of its limits a job uses. @param starts column of its row, if it has one */
+export function usedLimit(
+  { rate }: JobLimit,
+  starts: string | undefined,
+  out: number,
+  now: number,
+): UsedLimit {
+  if (rate === undefined) return { out, nextInMs: undefined };
+  const row = starts === undefined ? undefined : { job_id: "", starts };
+  return { out, nextInMs: leftOf(rate, startsOf(row, rate, now), now).nextInMs };
+}
+
+function leftOf(rate: CallRate, starts: Starts, now: number) {
+  const left = rate.calls - starts.reduce((sum, [, calls]) => sum + calls, 0);
+  const [first] = starts;
+  const nextInMs = left > 0 || first === undefined ? undefined : first[0] + rate.perMs - now;
+  return { left, nextInMs };
+}
 
 /** Returns the starts that the rate still counts. Times long after now are of before the clock was set back. */
 function startsOf(row: LimitRow | undefined, rate: CallRate, now: number): Starts {

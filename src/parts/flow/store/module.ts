@@ -5,8 +5,8 @@ import { type Effect, type Known, put } from "../../../store/machine/changes.ts"
 import type { SchemaDialect, StoreModule } from "../../../store/module.ts";
 import { keyIn, type RowKey, type Table } from "../../../store/rows.ts";
 import type { StoreTotals } from "../../../store/store.ts";
-import type { HeldKey, KeyCounts, KeyLedger } from "./ledger.ts";
-import { LIMITING, limitsSchema } from "./limits.ts";
+import type { FoundKey, HeldKey, KeyCounts, KeyLedger, KeyOfCall, UsedLimit } from "./ledger.ts";
+import { LIMITING, limitsSchema, usedLimit } from "./limits.ts";
 
 /* Only one of the JobCalls with a key is ready, leased or delayed. The others are held, and the commit that ends this one
    makes the oldest of them ready. So claims read nothing of this, a JobCall that waits is written once, and an idle key
@@ -46,10 +46,10 @@ const RUNNING = { paused_since: null, paused_by: null, pause_note: null, refuses
 /** Time since which JobCalls of a key wait for the operator; null if they do not. */
 const SINCE = "coalesce(held_since, paused_since)";
 
-const schema = ({ schema, integer, churning }: SchemaDialect): string => `
+const schema = ({ schema, integer, bytewiseText, churning }: SchemaDialect): string => `
 -- Keys with a JobCall that is ready, leased or delayed, or with a dead letter that holds the key up, and keys that the operator has paused.
 CREATE TABLE ${schema}ordered_keys (
-  order_key     TEXT NOT NULL PRIMARY KEY,
+  order_key     ${bytewiseText} NOT NULL PRIMARY KEY,
   owner         TEXT NOT NULL,
   holds_on_dead ${integer} NOT NULL,
   held_by       ${integer},
@@ -155,7 +155,7 @@ export const FLOW: StoreModule<KeyLedger> = {
     totals: ({ keys }: { readonly keys: readonly HeldCounts[] }, { sums }) => ({ sums: { ...sums, keys } }),
   },
 
-  forOperator: ["listHeldKeys", "findCallsOfKey", "countKeys"],
+  forOperator: ["listHeldKeys", "findKeyOf", "findKeys", "findUsedLimit", "findCallsOfKey", "countKeys"],
   lookups: {
     *listHeldKeys({ dialect }, limit, only): Lookup<HeldKey[]> {
       const { values, add } = parameters(dialect);
@@ -169,6 +169,44 @@ export const FLOW: StoreModule<KeyLedger> = {
          FROM ${dialect.schema}ordered_keys AS held WHERE ${isWanted} ORDER BY ${SINCE}, order_key LIMIT ${add(limit)}`;
       const name = only === undefined ? "list_held_keys" : "find_held_key";
       return ((yield { name, sql, values }) as ListedRow[]).map(toHeldKey);
+    },
+
+    *findKeyOf({ dialect }, callId): Lookup<KeyOfCall | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT call.order_key, held_by, held_since, paused_since, paused_by, pause_note, refuses, is_taken,
+          (SELECT count(*) FROM ${dialect.schema}job_calls AS earlier WHERE earlier.state = 'held'
+              AND earlier.order_key = call.order_key AND earlier.call_id < call.call_id) AS waiting
+         FROM ${dialect.schema}job_calls AS call
+         LEFT JOIN ${dialect.schema}ordered_keys AS held ON held.order_key = call.order_key
+        WHERE call.call_id = ${add(callId)} AND call.order_key IS NOT NULL`;
+      const [row] = (yield { name: "find_key_of", sql, values }) as ListedRow[];
+      if (row === undefined) return undefined;
+      const { waiting: before, ...key } = toHeldKey(row);
+      return { ...key, before };
+    },
+
+    *findKeys({ dialect }, beginning, limit): Lookup<FoundKey[]> {
+      const { values, add } = parameters(dialect);
+      const [from, end] = [orderKeyOf(beginning), `${orderKeyOf(beginning)}\u{10ffff}`];
+      const sql = `SELECT order_key, coalesce(held_by, (SELECT min(call_id) FROM ${dialect.schema}job_calls AS waiting
+            WHERE waiting.state = 'held' AND waiting.order_key = ordered_keys.order_key)) AS call_id
+         FROM ${dialect.schema}ordered_keys WHERE order_key >= ${add(from)} AND order_key < ${add(end)}
+        ORDER BY order_key LIMIT ${add(limit)}`;
+      const rows = (yield { name: "find_keys", sql, values }) as FoundRow[];
+      return rows.map(({ order_key, call_id }) => ({
+        ...ownerAndKey(order_key),
+        callId: call_id ?? undefined,
+      }));
+    },
+
+    *findUsedLimit({ dialect, now }, limit): Lookup<UsedLimit> {
+      const { values, add } = parameters(dialect);
+      const job = add(String(limit.jobId));
+      const sql = `SELECT ${dialect.now(add(now()))} AS now, (SELECT starts FROM ${dialect.schema}job_limits WHERE job_id = ${job}) AS starts,
+          (SELECT count(*) FROM ${dialect.schema}job_calls${dialect.indexedBy("job_calls_limited")}
+            WHERE state = 'leased' AND limited = 1 AND job_id = ${job}) AS used`;
+      const [row] = (yield { name: "find_used_limit", sql, values }) as UsedRow[];
+      return usedLimit(limit, row?.starts ?? undefined, row?.used ?? 0, row?.now ?? 0);
     },
 
     *findCallsOfKey({ dialect }, key): Lookup<number[]> {
@@ -191,6 +229,17 @@ export const FLOW: StoreModule<KeyLedger> = {
     },
   },
 };
+
+interface FoundRow {
+  readonly order_key: string;
+  readonly call_id: number | null;
+}
+
+interface UsedRow {
+  readonly now: number;
+  readonly starts: string | null;
+  readonly used: number;
+}
 
 interface HeldCounts {
   readonly held: number;

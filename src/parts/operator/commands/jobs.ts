@@ -108,12 +108,14 @@ const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printNamed(options, (client) => client.getCall({ callId }), details);
 
 function details(answer: GetCallResponse, names: Names): string {
-  const { call, timeline, metadata } = answer;
+  const { call, timeline, metadata, waitReasons, orderKey } = answer;
   if (call === undefined) throw new Error("The operator API returned no call");
   const facts = fields([
     ["call ID", String(call.callId)],
     ["state", callStateText(call.state)],
     ["reason", call.reason],
+    ["waits", waitReasons.join(" ")],
+    ["order key", orderKey],
     ["origin", call.origin],
     ["job", names.job(call)],
     ["attempts", String(call.attempts)],

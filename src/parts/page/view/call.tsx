@@ -5,6 +5,7 @@ import {
   type Call,
   CallState,
   type Event,
+  type GetCallResponse,
   GetCallResponseSchema,
   type Payment,
   PaymentState,
@@ -12,7 +13,16 @@ import {
 import { momentText, spanText } from "../../../page/shared/format.js";
 import { client, ifFound, useAnswer } from "../../../page/tools/client.ts";
 import { Hint } from "../../../page/tools/controls.tsx";
-import { Ago, Badge, Facts, JobLink, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
+import {
+  Ago,
+  Badge,
+  CallLink,
+  Facts,
+  JobLink,
+  NetworkName,
+  OnChain,
+  SECOND_MS,
+} from "../../../page/tools/format.tsx";
 import { DeadLetterActions } from "./dead-letters.tsx";
 import { amountOf, describeEvent } from "./events.ts";
 import { CallBadge } from "./jobs.tsx";
@@ -41,7 +51,7 @@ export function CallPage({ callId: text }: { callId: string }) {
     <>
       <div class="columns">
         <div class="stack">
-          {call && <Summary {...call} />}
+          {call && <Summary {...found} call={call} />}
           {call === undefined && <p class="panel">This call was never queued, because it was not paid.</p>}
           {timeline.length > 0 && <Timeline events={timeline} />}
         </div>
@@ -68,7 +78,11 @@ export function CallPage({ callId: text }: { callId: string }) {
   );
 }
 
-function Summary(call: Call) {
+function Summary({
+  call,
+  waitReasons,
+  orderKey,
+}: Pick<GetCallResponse, "waitReasons" | "orderKey"> & { call: Call }) {
   const { callId, state, reason, status, attempts, subscriber, enqueuedAt, dueAt, finishedAt } = call;
   return (
     <section class="panel" aria-labelledby="summary">
@@ -81,9 +95,13 @@ function Summary(call: Call) {
         {state === CallState.DEAD && <DeadLetterActions callId={callId} />}
       </div>
       {reason && <p class="muted">{reason}</p>}
+      {waitReasons.map((one) => (
+        <p key={one}>{withLinks(one)}</p>
+      ))}
       <Facts
         facts={[
           ["Job", <JobLink {...call} />],
+          ...(orderKey ? [["Order key", <span class="mono">{orderKey}</span>] as const] : []),
           ["Accepted", <Ago time={enqueuedAt} />],
           ...(finishedAt ? [["Finished", <Ago time={finishedAt} />] as const] : []),
           ...(dueAt
@@ -95,6 +113,19 @@ function Summary(call: Call) {
         ]}
       />
     </section>
+  );
+}
+
+/** Links the dead letter and the payment that a sentence names. */
+function withLinks(sentence: string) {
+  const [before, kind, id = "", after] = sentence.split(/(dead letter|payment) (\d+)/);
+  if (kind === undefined) return sentence;
+  return (
+    <>
+      {before}
+      {kind} <CallLink callId={BigInt(id)} />
+      {after}
+    </>
   );
 }
 

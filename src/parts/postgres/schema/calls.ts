@@ -32,7 +32,7 @@ CREATE TABLE jobgate.job_calls (
   dead_at          bigint,
   dead_reason      text,
   -- Key of an ordered JobCall, after its owner and a line break. Only one JobCall of a key is ready, leased or delayed.
-  order_key        text,
+  order_key        text COLLATE "C",
   -- 1 if its latest lease counts towards a limit of its job.
   limited          bigint,
   -- Group of a dead letter: origin, service, job and the beginning of the reason with # for each number, with blanks between

@@ -16,6 +16,7 @@ const KINDS: ReadonlyMap<SearchKind, string> = new Map([
   [SearchKind.JOB, "Jobs"],
   [SearchKind.DEAD_LETTERS, "Dead letters"],
   [SearchKind.METADATA, "Metadata"],
+  [SearchKind.ORDER_KEY, "Order keys"],
 ]);
 
 /** Names of the states of calls, and the stages that colour them. */
@@ -66,7 +67,8 @@ function Search({ filters }: { filters: Filters }) {
       <section class="panel">
         <Hint>
           Search by the beginning of a call's number, a transaction, a payer, a payment ID, the ID of a
-          refused request or a value of metadata; or by any part of a job's name or of a dead letter's reason.
+          refused request, a value of metadata or an order key; or by any part of a job's name or of a dead
+          letter's reason.
         </Hint>
       </section>
     );
@@ -150,6 +152,7 @@ function hrefOf({ kind, callId, value, ...job }: SearchResult): string {
   if (callId !== undefined) return href(`calls/${callId}`);
   if (kind === SearchKind.PAYER) return href("payments", { payer: value });
   if (kind === SearchKind.REQUEST) return href("payments", { state: "refused", request: value });
+  if (kind === SearchKind.ORDER_KEY) return href("held-keys");
   const filters = jobFilters(job);
   return kind === SearchKind.JOB
     ? href("jobs", filters)

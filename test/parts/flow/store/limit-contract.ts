@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { JobLimit } from "../../../../src/core/job-call.ts";
+import { FLOW } from "../../../../src/parts/flow/store/module.ts";
 import type { ClaimRequest } from "../../../../src/store/contract/work-queue.ts";
 import { type Given, idsOf } from "../../../store/contract/given.ts";
 import { acceptId, claimRequest, LEASE_MS, NO_BACKOFF } from "../../../store/store-fixtures.ts";
@@ -21,6 +22,21 @@ export function describeLimits(given: Given): void {
       expect((await claim({ concurrency: 2 })).calls).toEqual([]);
       await given.store.ack(first.calls[0] ?? expect.fail());
       expect(idsOf((await claim({ concurrency: 2 }, { jobIds: [JOB] })).calls)).toEqual(ids.slice(2));
+    });
+
+    test("How much of its limits a job uses is found", async () => {
+      const limit = { jobId: JOB, concurrency: 9, rate: { calls: 2, perMs: 60_000 } };
+      const used = () => given.store.of(FLOW).findUsedLimit(limit);
+      expect(await used()).toEqual({ out: 0, nextInMs: undefined });
+      for (let i = 0; i < 3; i += 1) await accept();
+      const { calls } = await claim(limit);
+      expect(await used()).toEqual({ out: 2, nextInMs: expect.any(Number) });
+      const { nextInMs = 0 } = await used();
+      await given.store.ack(calls[0] ?? expect.fail());
+      given.now += nextInMs - 1;
+      expect(await used()).toEqual({ out: 1, nextInMs: 1 });
+      given.now += 1;
+      expect(await used()).toEqual({ out: 1, nextInMs: undefined });
     });
 
     test("Claims of one batch count what those before them took", async () => {

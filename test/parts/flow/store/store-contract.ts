@@ -41,6 +41,26 @@ export function describeFlow(given: Given): void {
       expect(idsOf(await claim())).toEqual([a3]);
     });
 
+    test("The key of a JobCall is found with what waits before it, and keys by their beginning", async () => {
+      const a1 = await accept("a");
+      const [a2, a3] = [await accept("a"), await accept("a")];
+      await accept("ab");
+      await accept("b");
+      await accept("a", { owner: "/hooks/other" });
+      const unordered = await acceptId(given.store);
+      const of = { owner: OWNER, key: "a", deadLetter: undefined, pause: undefined };
+      expect(await ledger().findKeyOf(a1)).toEqual({ ...of, before: 0 });
+      expect(await ledger().findKeyOf(a3)).toEqual({ ...of, before: 1 });
+      expect(await ledger().findKeyOf(unordered)).toBeUndefined();
+      expect(await ledger().findKeyOf(a3 + 99)).toBeUndefined();
+      const found = [
+        { owner: OWNER, key: "a", callId: a2 },
+        { owner: OWNER, key: "ab", callId: undefined },
+      ];
+      expect(await ledger().findKeys({ owner: OWNER, key: "a" }, 10)).toEqual(found);
+      expect(await ledger().findKeys({ owner: OWNER, key: "a" }, 1)).toEqual(found.slice(0, 1));
+    });
+
     test("Its end and the next JobCall of a key can share a batch", async () => {
       await accept("a");
       const first = await claimOne(given.store);
