@@ -49,7 +49,13 @@ export type {
   RefusedPayment,
   SearchResult,
 } from "../gen/jobgate/v1/operator_pb.ts";
-export { DeadLetterStatus, PaymentVerdict, SearchKind } from "../gen/jobgate/v1/operator_pb.ts";
+export {
+  DeadLetterStatus,
+  PaymentState,
+  PaymentVerdict,
+  RefundState,
+  SearchKind,
+} from "../gen/jobgate/v1/operator_pb.ts";
 
 export type OperatorClient = Client<typeof OperatorService>;
 

@@ -5,6 +5,7 @@ import type {
   GetCallResponseSchema,
   GetTotalsResponseSchema,
   OperatorService,
+  PaymentSchema,
   SearchKind,
   SearchResultSchema,
 } from "../gen/jobgate/v1/operator_pb.ts";
@@ -20,6 +21,10 @@ export interface ApiAddition {
   readonly methods: OperatorMethods;
   /** Reads the part's additions to the answer of GetCall. Its reasons why the JobCall waits follow those of other parts. */
   callDetails?(call: CallDetails): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
+  /** Reads the part's additions to payments, by call ID. */
+  paymentDetails?(
+    callIds: readonly number[],
+  ): Promise<ReadonlyMap<number, MessageInitShape<typeof PaymentSchema>>>;
   /** Returns the part's additions to the answer of GetTotals. */
   totals?(totals: StoreTotals): MessageInitShape<typeof GetTotalsResponseSchema>;
   /** Returns events that the part adds to the end of a JobCall's timeline. */

@@ -48,14 +48,14 @@ export function addTo(program: Command): void {
     name: "sums",
     description:
       "Print what was earned, net of refunds, fees and losses: today, yesterday, in 7 and in 30 UTC days; or in other days, by job, token, network or day.",
-    example: "payments sums --by job --since 2026-01-01 --until 2026-02-01",
+    example: "payments sums --by job --since 2026-01-01 --until 2026-01-31",
     takes: [
       // JOBGATE_BY is the name of the operator.
       argumentOnly("--by <group>", "what each sum is of; a token is never added to another one").choices(
         Object.keys(MOVEMENT_GROUPS),
       ),
       sinceOption("from the UTC day of this time on; by default 30 days"),
-      option("--until <time>", "up to the UTC day that this time is in or ends").argParser(parseTime),
+      option("--until <time>", "through the UTC day of this time, which is included").argParser(parseTime),
       jsonOption(),
     ],
   }).action(printSums);
@@ -98,7 +98,9 @@ interface SumOptions extends PrintOptions {
 
 async function printSums({ by, since, until, json, ...selection }: SumOptions): Promise<void> {
   const isOverview = by === undefined && since === undefined && until === undefined;
-  const periods = isOverview ? periodsAt(Date.now()) : [{ name: "", since, until }];
+  // The API's period ends before its time, and with the day that the time is in.
+  const end = until === undefined ? undefined : until + 1;
+  const periods = isOverview ? periodsAt(Date.now()) : [{ name: "", since, until: end }];
   const [answers, names] = await callOperator(selection, async (client) => {
     const answers = await Promise.all(
       periods.map((period) =>

@@ -140,7 +140,7 @@ export class OperatorApi implements OperatorMethods {
       timeline: timeline.map((event) => toEvent(event, this.#decimalsOf)),
       metadata: call.head === undefined ? {} : decodeMetadata(call.head),
       ...(payment && {
-        payment: defined({ ...toPayment(payment, this.#decimalsOf), chargeSoFar: call.chargeSoFar }),
+        payment: defined({ ...(await this.#toPayment(payment)), chargeSoFar: call.chargeSoFar }),
       }),
       ...Object.assign({}, ...details),
       waitReasons: waitReasons(call, {
@@ -154,12 +154,12 @@ export class OperatorApi implements OperatorMethods {
     const filter = readPaymentFilter(request);
     if (request.callId !== 0n) {
       const record = await this.#findPayment(request.callId);
-      return { payments: record === undefined ? [] : [toPayment(record, this.#decimalsOf)] };
+      return { payments: record === undefined ? [] : [await this.#toPayment(record)] };
     }
     const { items, nextPageToken } = await readPage(request, (range) =>
       this.#sources.store.listPayments({ ...filter, ...range }),
     );
-    return { payments: items.map((record) => toPayment(record, this.#decimalsOf)), nextPageToken };
+    return { payments: await this.#toPayments(items), nextPageToken };
   }
 
   async getPayment({ callId }: GetPaymentRequest) {
@@ -168,7 +168,7 @@ export class OperatorApi implements OperatorMethods {
     const { price, bodyHash, transferMethod, x402Version, receipt, settlement = "" } = record;
     const priceFields = price.startsWith("$") ? { price } : { priceWei: price };
     const details = { ...priceFields, bodyHash, transferMethod, x402Version, receipt, settlement };
-    return { payment: toPayment(record, this.#decimalsOf), ...details };
+    return { payment: await this.#toPayment(record), ...details };
   }
 
   async closePayment(request: ClosePaymentRequest) {
@@ -288,6 +288,22 @@ export class OperatorApi implements OperatorMethods {
 
   tail({ history }: TailRequest, { signal }: HandlerContext) {
     return this.#tail.read(signal, () => this.#history.latest(history));
+  }
+
+  /** Returns payments with what parts add to them. */
+  async #toPayments(records: readonly PaymentRecord[]) {
+    const callIds = records.map(({ callId }) => callId);
+    const ofParts = await Promise.all(this.#additions.flatMap((one) => one.paymentDetails?.(callIds) ?? []));
+    return records.map((record) =>
+      Object.assign(
+        toPayment(record, this.#decimalsOf),
+        ...ofParts.map((details) => details.get(record.callId)),
+      ),
+    );
+  }
+
+  async #toPayment(record: PaymentRecord) {
+    return (await this.#toPayments([record]))[0];
   }
 
   /** Reads the journal page of one entry that starts at the call ID. */

@@ -61,7 +61,7 @@ function list(options: ListOptions & { readonly state?: RefundState }): Promise<
 
 const COLUMNS: Columns<Refund> = {
   ID: ({ callId }) => String(callId),
-  STATE: ({ state, asks }) => (asks ? `${refundStateText(state)}, asks you` : refundStateText(state)),
+  STATE: (refund) => (refund.asks ? `${refundStateText(refund.state)}, asks you` : stateText(refund)),
   AMOUNT: ({ amountText }) => amountText,
   NETWORK: ({ network }) => network,
   PAYER: ({ payer }) => payer,
@@ -70,6 +70,12 @@ const COLUMNS: Columns<Refund> = {
   REASON: (refund) =>
     shortText([decisionText(refund), refund.reason].filter((text) => text !== "").join("; ")),
 };
+
+/** State of a refund. A refund that the operator has approved stays owed until jobgate sends it. */
+function stateText({ state, decision }: Refund): string {
+  const isApproved = state === REFUND_STATES.owed && decision?.approved === true;
+  return `${refundStateText(state)}${isApproved ? ", approved" : ""}`;
+}
 
 /** Empty unless an operator decided. */
 function decisionText({ decision }: Refund): string {
@@ -108,7 +114,7 @@ function addDecision(
         return answer;
       },
       ({ refund }) =>
-        `${callId} ${refund === undefined ? "decided" : `${refundStateText(refund.state)}, ${refund.amountText}${waits}`}`,
+        `${callId} ${refund === undefined ? "decided" : `${stateText(refund)}, ${refund.amountText}${waits}`}`,
     );
   });
 }
@@ -133,5 +139,5 @@ export function whyWaiting(
     const has = `${decimalText(held.amount, held.decimals)} ${held.symbol}`;
     return `: it waits, because account ${held.account} had only ${has} when it was last read`;
   }
-  return reason === "" ? "" : `: it waits, because ${reason}`;
+  return reason === "" ? ": jobgate sends it now" : `: it waits, because ${reason}`;
 }

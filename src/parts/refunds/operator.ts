@@ -19,7 +19,7 @@ import { isLost, isUnproven, refundEvent } from "./store/rules.ts";
 
 /** Adds refunds to the operator's API. */
 export function refundOperation(parts: {
-  readonly ledger: Pick<RefundLedger, "listRefunds" | "decideRefund">;
+  readonly ledger: Pick<RefundLedger, "listRefunds" | "findRefundStates" | "decideRefund">;
   readonly configuration: () => Config;
   readonly logger: Logger;
 }): ApiAddition {
@@ -62,6 +62,10 @@ export function refundOperation(parts: {
     async callDetails({ callId }) {
       const refund = await find(callId);
       return refund === undefined ? {} : { refund: toRefund(refund, configuration) };
+    },
+    async paymentDetails(callIds) {
+      const found = await ledger.findRefundStates(callIds);
+      return new Map(found.map(({ callId, state }) => [callId, { refundState: REFUND_STATES[state] }]));
     },
     totals: (totals) => ({
       refunds: refundSums(totals).map((sum) => toRefundSum(sum, decimalsIn(configuration))),

@@ -226,20 +226,22 @@ describe("jobgate payments sums", () => {
     expect((await sums()).stdout).toBe(stdout);
   });
 
-  test("A period has every UTC day that it touches, and none that it only ends with", async () => {
+  test("A period has every UTC day that it touches, and the day of --until", async () => {
     const [start, end] = ["2026-01-31T00:00:00Z", "2026-02-02T00:00:00Z"];
     const period = async (...args: string[]) => {
       const { since, until } = await answerOf(...args);
       return [since, until];
     };
-    for (const until of ["2026-02-02", "2026-02-01T00:00:01Z"])
+    for (const until of ["2026-02-01", "2026-02-01T23:59:59Z"])
       expect(await period("--since", "2026-01-31T23:59Z", "--until", until)).toEqual([start, end]);
-    expect(await period("--until", "2026-03-02")).toEqual(["2026-01-31T00:00:00Z", "2026-03-02T00:00:00Z"]);
+    expect(await period("--until", "2026-03-01")).toEqual(["2026-01-31T00:00:00Z", "2026-03-02T00:00:00Z"]);
+    const day = "2026-02-01";
+    expect(await period("--since", day, "--until", day)).toEqual(["2026-02-01T00:00:00Z", end]);
   });
 
   test("A period that is empty or too long, and an unknown field, are refused", async () => {
     for (const [since, reason] of [
-      ["2026-02-02", "since: expected a time before until."],
+      ["2026-02-03", "since: expected a time before until."],
       ["1999-01-01", "since: expected at most 3660 days before until."],
     ] as const) {
       const { code, stderr } = await sums("--since", since, "--until", "2026-02-02");

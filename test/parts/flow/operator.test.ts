@@ -26,6 +26,10 @@ on_dead = "hold"
 path = "/unordered"
 job_id = 2
 [[webhooks.endpoints]]
+path = "/json"
+job_id = 4
+order_by = "json:/customer"
+[[webhooks.endpoints]]
 path = "/limited"
 job_id = 3
 concurrency = 1
@@ -137,6 +141,18 @@ describe("A paused key", () => {
     await client().resumeKey({ endpoint: "/orders", key: customer, by: "ada" });
     const { bodies, stop } = await startNoting();
     await expect.poll(() => bodies, within).toEqual(["waits"]);
+    await stop();
+  });
+
+  test("A key with half a character is listed with U+FFFD in its place, and is paused and resumed by that text", async () => {
+    const key = { endpoint: "/json", key: "half \ufffd" };
+    await client().pauseKey({ ...key, by: "ada" });
+    const body = '{"customer":"half \\ud83d"}';
+    expect((await fetch(`${jobgate.webhooksUrl}/json`, { method: "POST", body })).status).toBe(202);
+    expect(await listed()).toMatchObject([{ ...key, waiting: 1n }]);
+    const { bodies, stop } = await startNoting();
+    await client().resumeKey({ ...key, by: "ada" });
+    await expect.poll(() => bodies, within).toEqual([body]);
     await stop();
   });
 

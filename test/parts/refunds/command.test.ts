@@ -50,8 +50,8 @@ test("A refund that was approved waits with the balance of its account, if that 
   const holding = create(HoldingSchema, { ...held, amount: "1500000" });
   const text = (one: typeof holding) => whyWaiting(refund, { holdings: [one] });
   expect(text(holding)).toBe(": it waits, because account 0x1 had only 1.5 USDC when it was last read");
-  expect(text({ ...holding, amount: "3264000" })).toBe("");
-  expect(text({ ...holding, pays: "settlements" })).toBe("");
+  expect(text({ ...holding, amount: "3264000" })).toBe(": jobgate sends it now");
+  expect(text({ ...holding, pays: "settlements" })).toBe(": jobgate sends it now");
   expect(whyWaiting({ ...refund, state: RefundState.SENDING }, { holdings: [holding] })).toBe("");
 });
 
@@ -84,11 +84,11 @@ describe("jobgate refunds", () => {
   test("approve has a refund that asks sent; exits with 1 once it is, and for an ID without a refund", async () => {
     expect(await decide("approve", asks)).toEqual({
       code: 0,
-      stdout: `${asks} owed, ${AMOUNT}: it waits, because the configuration has no account for refunds\n`,
+      stdout: `${asks} owed, approved, ${AMOUNT}: it waits, because the configuration has no account for refunds\n`,
       stderr: "",
     });
     expect(rowsOf((await run("list", "--limit", "1")).stdout)[0]).toEqual([
-      ...[String(asks), "owed", AMOUNT],
+      ...[String(asks), "owed, approved", AMOUNT],
       ...[expect.any(String), expect.any(String), expect.stringMatching(/^20/), "-"],
       // Operators see why it is not sent: the configuration of this jobgate has no [x402.refunds].
       "approved by ada: as agreed; the configuration has no account for refunds",
@@ -107,7 +107,7 @@ describe("jobgate refunds", () => {
   test("decline keeps the money until the refund is being sent; approve takes a failed or declined one up again", async () => {
     expect((await decide("decline", due)).stdout).toBe(`${due} declined, ${AMOUNT}\n`);
     expect((await decide("approve", due)).stdout).toMatch(
-      new RegExp(`^${due} owed, ${AMOUNT}: it waits, because`),
+      new RegExp(`^${due} owed, approved, ${AMOUNT}: it waits, because`),
     );
     const transaction = newTransaction(due);
     await jobgate.store.of(REFUNDS).sendRefund(due, 1, transaction);
@@ -124,6 +124,18 @@ describe("jobgate refunds", () => {
     expect((await jobgate.store.of(REFUNDS).listRefunds({ limit: 1, before: due + 1 }))[0]).toMatchObject({
       attempt: 2,
     });
+  });
+
+  test("The payment and the lists of payments say what became of its refund", async () => {
+    vi.stubEnv("JOBGATE_OPERATOR_TOKEN", TOKEN);
+    const of = (...args: string[]) => runHere("payments", ...args, "--target", jobgate.operator.address);
+    await decide("decline", asks);
+    const { stdout } = await of("list", "--limit", "2");
+    expect(rowsOf(stdout).map(([id, state]) => [id, state])).toEqual([
+      [String(asks), "settled, refund declined"],
+      [String(due), "settled, refund owed"],
+    ]);
+    expect((await of("show", String(due))).stdout).toMatch(/^state +settled, refund owed$/m);
   });
 
   test("Exits with 2 for bad usage, and changes nothing", async () => {

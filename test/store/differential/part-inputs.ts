@@ -133,6 +133,8 @@ export const OF_PARTS: MakersOf<string> = {
     },
   ],
 
+  findRefundStates: (world) => [[world.call(world.dead), world.call()]],
+
   listHeldKeys: ({ choices }) => [choices.one([1, 100]), choices.maybe(30, () => keyName(choices))],
   findKeyOf: (world) => [world.call()],
   findKeys({ choices }) {

@@ -130,21 +130,27 @@ function Sums(options: Period & { title: string; by: MovementGroup; first: Colum
         keyOf={(sum) => `${sum.day?.seconds} ${sum.serviceId}/${sum.jobIndex} ${tokenOf(sum)}`}
         empty={<Hint>Nothing moved.</Hint>}
         columns={[
-          first,
-          { label: "Token", cell: ({ token }) => token },
-          { label: "Network", cell: (sum) => <NetworkName {...sum} /> },
+          { ...first, class: "words" },
+          { label: "Token", class: "nowrap", cell: ({ token }) => token },
+          { label: "Network", class: "words", cell: (sum) => <NetworkName {...sum} /> },
           { label: "Payments", class: "number", cell: ({ payments }) => countText(payments) },
-          ...Object.entries(AMOUNTS).map(([label, name]) => ({
-            label,
-            class: "number",
-            cell: (sum: MovementSum) => (sum[name] === "0" ? "–" : grouped(sumText(sum, name))),
-          })),
+          ...Object.entries(AMOUNTS)
+            .filter(([, name]) => ALWAYS_SHOWN.includes(name) || data?.sums.some((sum) => sum[name] !== "0"))
+            .map(([label, name]) => ({
+              label,
+              class: "number",
+              cell: (sum: MovementSum) =>
+                sum[name] === "0" && name !== "net" ? "–" : grouped(sumText(sum, name)),
+            })),
         ]}
       />
       {more > 0 && <Hint command="jobgate payments sums --by job">{plural(more, "further row")}:</Hint>}
     </section>
   );
 }
+
+/** Amounts that are shown where nothing has one. Columns of other amounts would be empty. */
+const ALWAYS_SHOWN: readonly string[] = ["sold", "refunded", "net"];
 
 function jobCell({ serviceId, jobIndex }: MovementSum) {
   if (serviceId === undefined || jobIndex === undefined) return "of no job";

@@ -80,7 +80,12 @@ function acceptsText({ pause }: HeldKey): string {
 }
 
 type Decision = "pause" | "refuse" | "resume";
-type Decide = (kind: Decision, key: Pick<HeldKey, "endpoint" | "key">) => void;
+type Decide = (
+  kind: Decision,
+  key: Pick<HeldKey, "endpoint" | "key">,
+  /** Called once the key is paused. */
+  onPaused?: () => void,
+) => void;
 
 const ACTIONS: Readonly<Record<Decision, { readonly action: string; readonly text: string }>> = {
   pause: {
@@ -119,7 +124,7 @@ function PauseForm({ decide }: { decide: Decide }) {
       class="filters"
       onSubmit={(event) => {
         event.preventDefault();
-        decide(kind, { endpoint, key });
+        decide(kind, { endpoint, key }, () => setKey(""));
       }}
     >
       <label>
@@ -153,7 +158,7 @@ function PauseForm({ decide }: { decide: Decide }) {
 function useDecision() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
-  const decide: Decide = (kind, { endpoint, key }) => {
+  const decide: Decide = (kind, { endpoint, key }, onPaused) => {
     const { action, text } = ACTIONS[kind];
     ask({
       ...{ title: `${action}: key ${key} of ${endpoint}?`, text, action, isSigned: true },
@@ -162,6 +167,7 @@ function useDecision() {
           const named = { endpoint, key, ...signature };
           if (kind !== "resume") {
             await client.pauseKey({ ...named, refuseAccepts: kind === "refuse" });
+            onPaused?.();
             return "The key is paused.";
           }
           const { heldBy } = await client.resumeKey(named);

@@ -79,15 +79,10 @@ function statusText(
       runs < DAY_MS ? "since start" : "last 24 h",
       [
         `${counted(did("accepted"), "job")} accepted, ${did("acked")} done, ${did("retried")} retried`,
-        `${counted(did("deadLettered"), "dead letter")}, ${counted(did("refused"), "request")} refused`,
+        `${counted(did("deadLettered"), "dead letter")}, ${counted(did("refused"), "HTTP request")} refused`,
       ].join(", "),
     ],
-    [
-      "earned in 24 h",
-      revenue
-        .map(({ amountText, payments }) => `${amountText} in ${counted(payments, "payment")}`)
-        .join(", ") || "nothing",
-    ],
+    ["sold in 24 h", revenue.length === 0 ? "nothing" : `${salesText(revenue)}, before refunds and fees`],
     [
       "paid jobs",
       `${payments?.settled ?? 0n} in all, ${paidCalls?.done ?? 0n} done; ${counted(payments?.intent ?? 0n, "payment")} being settled`,
@@ -95,6 +90,14 @@ function statusText(
     ["prices shown", conversionText(endpoints)],
     ...listeners.map(({ name, address }): [string, string] => [`${name} listener`, address]),
   ]);
+}
+
+/** Amounts by token, those of the most payments first. */
+function salesText(revenue: GetRevenueResponse["revenue"]): string {
+  return revenue
+    .toSorted((one, other) => Number(other.payments - one.payments))
+    .map(({ amountText, payments }) => `${amountText} in ${counted(payments, "payment")}`)
+    .join(", ");
 }
 
 /** Share of the answers 402 of this process that were paid; empty before the first. */

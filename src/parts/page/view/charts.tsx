@@ -19,7 +19,7 @@ export function Activity() {
     { name: "accepted", key: "accepted", color: "accent", link: href("jobs", { since }) },
     { name: "done", key: "acked", color: "good", link: href("jobs", { since, state: "done" }) },
     { name: "dead", key: "deadLettered", color: "bad", link: href("dead-letters") },
-    { name: "refused", key: "refused", color: "warn", link: href("endpoints") },
+    { name: "requests refused", key: "refused", color: "warn", link: href("endpoints") },
   ] as const;
   const series = kinds.map(({ name, key, color }) => ({
     name,
@@ -129,7 +129,7 @@ export function RevenuePanel({ filters }: { filters: Filters }) {
   return (
     <section class="panel" aria-labelledby="revenue-title">
       <div class="panel-head">
-        <h2 id="revenue-title">Revenue</h2>
+        <h2 id="revenue-title">Sold</h2>
         <nav class="chips" aria-label="Period">
           {Object.entries(PERIODS).map(([value, { text }]) => (
             <a
@@ -142,6 +142,7 @@ export function RevenuePanel({ filters }: { filters: Filters }) {
           ))}
         </nav>
       </div>
+      <p class="muted">Before refunds, fees and losses.</p>
       {data !== undefined && byToken.size === 0 && <Hint>Nothing came in over this period.</Hint>}
       {[...byToken].map(([token, revenue]) => (
         <TokenRevenue key={token} revenue={revenue} first={first} period={period} />

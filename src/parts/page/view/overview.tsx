@@ -267,8 +267,8 @@ function Runners() {
         keyOf={({ subscriber, index }) => `${subscriber} ${index}`}
         empty={<NoRunner />}
         columns={[
-          { label: "Runner", class: "wide", cell: ({ subscriber }) => subscriber },
-          { label: "Jobs", cell: ({ jobIds }) => jobIds.map(namesOf).join(", ") || "all" },
+          { label: "Runner", class: "words", cell: ({ subscriber }) => subscriber },
+          { label: "Jobs", class: "words", cell: ({ jobIds }) => jobIds.map(namesOf).join(", ") || "all" },
           {
             label: "In flight",
             class: "nowrap",
@@ -276,8 +276,8 @@ function Runners() {
               <>
                 <a href={href("jobs", { state: "leased" })}>
                   {countText(inFlight)} of {countText(maxInFlight)}
-                </a>{" "}
-                <meter min={0} max={maxInFlight} value={inFlight} aria-label="In flight" />
+                </a>
+                <meter class="block" min={0} max={maxInFlight} value={inFlight} aria-label="In flight" />
               </>
             ),
           },

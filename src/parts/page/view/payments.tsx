@@ -29,6 +29,7 @@ import {
 } from "../../../page/tools/lists.tsx";
 import type { Filters } from "../../../page/tools/route.ts";
 import { NoJobs } from "./jobs.tsx";
+import { refundState } from "./refunds.tsx";
 import { RefusedPayments } from "./refused-payments.tsx";
 
 /** Age at which an undecided payment needs a look: usually it takes seconds. */
@@ -45,11 +46,27 @@ const PAYMENT_STATES = {
   unresolved: { state: PaymentState.UNRESOLVED, name: "Unresolved", stage: "unsure" },
 } as const;
 
-export function PaymentBadge({ state, transaction }: Pick<Payment, "state" | "transaction">) {
+/** State of a payment, and of its refund if it has one. */
+export function PaymentBadge({
+  state,
+  transaction,
+  refundState: refund,
+}: Pick<Payment, "state" | "transaction" | "refundState">) {
   const isUncharged = state === PaymentState.FAILED || state === PaymentState.RELEASED;
   if (isUncharged && transaction !== "") return <Badge stage="unsure">Paid elsewhere</Badge>;
   const known = Object.values(PAYMENT_STATES).find((one) => one.state === state);
-  return <Badge stage={known?.stage ?? "unsure"}>{known?.name ?? "?"}</Badge>;
+  const { name = "", stage = "unsure" } = refundState(refund) ?? {};
+  return (
+    <>
+      <Badge stage={known?.stage ?? "unsure"}>{known?.name ?? "?"}</Badge>
+      {name && (
+        <>
+          {" "}
+          <Badge stage={stage}>Refund {name.toLowerCase()}</Badge>
+        </>
+      )}
+    </>
+  );
 }
 
 /** Asks for payments that are unresolved, or undecided for too long; the oldest of those may be left out. */

@@ -134,12 +134,13 @@ export function RefundPanel({ refund }: { refund: Refund }) {
   );
 }
 
-function RefundBadge({ state, asks }: Refund) {
+function RefundBadge({ state, asks, decision }: Refund) {
   const { stage = "unsure", name = "?" } = refundState(state) ?? {};
   return (
     <Badge stage={stage}>
       {name}
       {asks && ", asks you"}
+      {state === RefundState.OWED && decision?.approved && ", approved"}
     </Badge>
   );
 }

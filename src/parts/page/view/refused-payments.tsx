@@ -1,5 +1,5 @@
 import type { RefusedPayment } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { countText } from "../../../page/shared/format.js";
+import { countText, plural } from "../../../page/shared/format.js";
 import { client, useAnswer } from "../../../page/tools/client.ts";
 import { Hint, Table } from "../../../page/tools/controls.tsx";
 import { Ago, JobLink, MINUTE_MS, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
@@ -14,7 +14,7 @@ function ByReason() {
   if (data === undefined || data.counts.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="by-reason">
-      <h2 id="by-reason">{countText(data.total)} in the last week, by reason</h2>
+      <h2 id="by-reason">{plural(Number(data.total), "refused payment")} in the last week, by reason</h2>
       <Table
         caption="Refused payments by job, code and reason"
         items={data.counts}

@@ -54,6 +54,9 @@ export interface RefundLedger {
     readonly limit: number;
     readonly before?: number | undefined;
   }): Promise<Refund[]>;
+
+  /** Finds the states of the refunds of JobCalls, by call ID. Leaves out cancelled ones. */
+  findRefundStates(callIds: readonly number[]): Promise<Pick<Refund, "callId" | "state">[]>;
 }
 
 /**

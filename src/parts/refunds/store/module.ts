@@ -8,7 +8,7 @@ import type { SoldPayment } from "../../../store/payment-row.ts";
 import { keyIn, type Rows, type Table } from "../../../store/rows.ts";
 import { queueTransaction, transactionKey } from "../../transactions/store/module.ts";
 import { ANNOUNCED, announcementsOf } from "./announcements.ts";
-import type { Refund, RefundLedger } from "./ledger.ts";
+import type { Refund, RefundLedger, RefundState } from "./ledger.ts";
 import { AFTER_COPY, COUNTED, KEPT, SHOWN } from "./queries.ts";
 import { REFUND_COLUMNS, type RefundRow, toRefund } from "./row.ts";
 import { canRetry, decided, ended, held, refundEvent, sent } from "./rules.ts";
@@ -93,7 +93,7 @@ export const REFUNDS: StoreModule<RefundLedger> = {
   shown: SHOWN,
   counted: COUNTED,
   afterCopy: AFTER_COPY,
-  forOperator: ["listRefunds"],
+  forOperator: ["listRefunds", "findRefundStates"],
 
   steps: {
     holdRefund: {
@@ -179,6 +179,15 @@ export const REFUNDS: StoreModule<RefundLedger> = {
       return toRefunds(
         yield { name: state === undefined ? "list_refunds" : "list_refunds_in_state", sql, values },
       );
+    },
+
+    *findRefundStates({ dialect }, callIds): Lookup<Pick<Refund, "callId" | "state">[]> {
+      if (callIds.length === 0) return [];
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT call_id, state FROM ${dialect.schema}refunds
+        WHERE state <> 'cancelled' AND call_id IN (${callIds.map(add).join()}) ORDER BY call_id`;
+      const rows = (yield { sql, values }) as { call_id: number; state: RefundState }[];
+      return rows.map(({ call_id: callId, state }) => ({ callId, state }));
     },
   },
 };

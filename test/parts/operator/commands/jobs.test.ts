@@ -88,7 +88,11 @@ describe("jobgate jobs", () => {
   test("show prints what happened to a JobCall, with runners and reasons, and escapes control characters", async () => {
     const { stdout } = await run("jobs", "show", String(paid));
     expect(stdout).toMatch(/^state +done$/m);
-    const events = stdout.slice(stdout.indexOf("TIME")).split("\n").slice(1, -1);
+    const [, table = "", giveBack] = stdout.split("\n\n");
+    expect(giveBack).toMatch(
+      /^jobgate pays back only jobs that failed\. To give this money back, send 3264000 base units of USDC to 0x/,
+    );
+    const events = table.split("\n").slice(1);
     expect(events.map((line) => line.replace(/^20\S+Z +(\d+ \w+ )+ */, "").replace(/ +/g, " "))).toEqual([
       `payment 3264000 base units of USDC from ${paymentIntent(1).key.payer}`,
       `payment settled 3264000 base units of USDC from ${paymentIntent(1).key.payer}`,
@@ -132,8 +136,8 @@ test("status shows in one screen what needs the operator, what waits, and what w
       ),
       expect.stringMatching(/^queue 1 waiting, the oldest for \d+ \w+.*; 0 running$/),
       "places 1 of 100000 taken",
-      "since start 2 jobs accepted, 1 done, 1 retried, 0 dead letters, 0 requests refused",
-      "earned in 24 h 3264000 base units of USDC in 1 payment",
+      "since start 2 jobs accepted, 1 done, 1 retried, 0 dead letters, 0 HTTP requests refused",
+      "sold in 24 h 3264000 base units of USDC in 1 payment, before refunds and fees",
       "paid jobs 1 in all, 1 done; 0 payments being settled",
     ]),
   );
