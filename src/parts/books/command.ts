@@ -122,7 +122,7 @@ async function printSums({ by, since, until, json, ...selection }: SumOptions): 
     const first = since === undefined ? "" : dayText(timestampMs(since));
     const last = until === undefined ? "" : dayText(timestampMs(until) - DAY_MS);
     const days = first === last ? first : `${first} to ${last}`;
-    const ofPeriod = isOverview ? [...sums, ...missingSums(sums, answers)] : sums;
+    const ofPeriod = isOverview ? sumsOfTokens(sums, answers.at(-1)?.sums ?? []) : sums;
     return ofPeriod.map((sum) => ({ sum, period: [periods[i]?.name, days].filter(Boolean).join(", ") }));
   });
   const group: Columns<(typeof lines)[number]> = {
@@ -144,17 +144,13 @@ async function printSums({ by, since, until, json, ...selection }: SumOptions): 
   });
 }
 
-/** Adds empty sums for tokens that moved only in other periods. */
-function missingSums(
-  sums: readonly MovementSum[],
-  answers: readonly { readonly sums: readonly MovementSum[] }[],
-): MovementSum[] {
+/** Returns the sums of the tokens of a longer period, in their order. A token that did not move has an empty sum. */
+function sumsOfTokens(sums: readonly MovementSum[], tokens: readonly MovementSum[]): MovementSum[] {
   const keyOf = ({ network, asset, token, decimals }: MovementSum) =>
     `${network} ${asset} ${token} ${decimals}`;
-  const known = new Set(sums.map(keyOf));
-  const tokens = new Map(answers.flatMap((answer) => answer.sums.map((sum) => [keyOf(sum), sum])));
+  const known = new Map(sums.map((sum) => [keyOf(sum), sum]));
   const nothing = Object.fromEntries(Object.values(AMOUNTS).map((name) => [name, "0"]));
-  return [...tokens].flatMap(([key, sum]) => (known.has(key) ? [] : { ...sum, ...nothing, payments: 0n }));
+  return tokens.map((token) => known.get(keyOf(token)) ?? { ...token, ...nothing, payments: 0n });
 }
 
 function jobText({ serviceId, jobIndex }: MovementSum, names: Names): string {

@@ -105,23 +105,8 @@ export async function sumMovements(request: SumMovementsRequest, books: Books, c
   return {
     since: timestampFromMs(from * DAY_MS),
     until: timestampFromMs(to * DAY_MS),
-    sums: inOrder(sums).map(toSum),
+    sums: sums.map(toSum),
   };
-}
-
-/** Orders the sums of each group: tokens first, those with the most payments before others, then the network's own coin. */
-function inOrder(sums: readonly MovementSum[]): MovementSum[] {
-  const groupOf = ({ day, job }: MovementSum) => `${day} ${job?.serviceId}/${job?.jobIndex}`;
-  const places = new Map<string, number>();
-  for (const sum of sums) places.set(groupOf(sum), places.get(groupOf(sum)) ?? places.size);
-  const placeOf = (sum: MovementSum) => places.get(groupOf(sum)) ?? 0;
-  const isCoin = ({ token }: MovementSum) => (token === undefined ? 1 : 0);
-  return sums.toSorted(
-    (one, other) =>
-      placeOf(one) - placeOf(other) ||
-      isCoin(one) - isCoin(other) ||
-      Number(other.payments) - Number(one.payments),
-  );
 }
 
 function toSum({ day, job, network, token, decimals, payments, ...amounts }: MovementSum) {

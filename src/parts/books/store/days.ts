@@ -123,9 +123,16 @@ function toSum(row: SummedRow): MovementSum {
 
 type Order = (a: MovementSum, b: MovementSum) => number;
 
-/** Days first, then jobs, and last what is not of one job; each with its tokens, and the coin that fees are paid in last. */
+/**
+ * Days first, then jobs, and last what is not of one job; each with its tokens, the token with the most payments first, and
+ * the coin that fees are paid in last.
+ */
 const bySymbol: Order = (a, b) =>
-  byDayAndJob(a, b) || compare(symbolOf(a), symbolOf(b)) || compare(placeOf(a), placeOf(b));
+  byDayAndJob(a, b) ||
+  Number(a.token === undefined) - Number(b.token === undefined) ||
+  Number(b.payments - a.payments) ||
+  compare(symbolOf(a), symbolOf(b)) ||
+  compare(placeOf(a), placeOf(b));
 const byNetwork: Order = (a, b) => compare(a.network, b.network) || bySymbol(a, b);
 
 const byDayAndJob: Order = (a, b) =>
@@ -134,7 +141,7 @@ const byDayAndJob: Order = (a, b) =>
   compare(a.job?.serviceId ?? 0n, b.job?.serviceId ?? 0n) ||
   (a.job?.jobIndex ?? 0) - (b.job?.jobIndex ?? 0);
 
-const symbolOf = ({ token }: MovementSum) => (token === undefined ? "\u{10ffff}" : token.symbol);
+const symbolOf = ({ token }: MovementSum) => token?.symbol ?? "";
 const placeOf = ({ network, token, decimals }: MovementSum) => `${network} ${token?.asset} ${decimals}`;
 
 function compare<Value extends string | bigint>(a: Value, b: Value): number {

@@ -73,6 +73,9 @@ function Money({ filters }: { filters: Filters }) {
 
 const NONE = { key: "yesterday", name: "", since: 0, until: DAY_MS } as const;
 
+/** Period that has the days of all others. */
+const LONGEST: PeriodKey = "30d";
+
 const tokenOf = ({ network, asset }: Pick<MovementSum, "network" | "asset">) => `${network} ${asset}`;
 
 /** Net of each token in all periods. */
@@ -84,8 +87,6 @@ function Net() {
     });
     return new Map(await Promise.all(answers));
   });
-  const sums = [...(data?.values() ?? [])].flat();
-  const tokens = [...new Map(sums.map((sum) => [tokenOf(sum), sum])).values()];
   const netIn = (period: PeriodKey, token: MovementSum) => {
     const sum = data?.get(period)?.find((one) => tokenOf(one) === tokenOf(token));
     return sum === undefined ? "0" : grouped(sumText(sum, "net"));
@@ -95,7 +96,7 @@ function Net() {
       <h2 id="net-title">Net of refunds, fees and losses</h2>
       <Table
         caption="Net by token"
-        items={data && tokens}
+        items={data?.get(LONGEST)}
         keyOf={tokenOf}
         empty={<Hint>Nothing moved in 30 days.</Hint>}
         columns={[
