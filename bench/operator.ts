@@ -80,8 +80,8 @@ function fills(dialect: FillDialect, slots: number): string[] {
     `${numbers(WAITING)} INSERT INTO ${schema}job_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at)
       SELECT ${CALLS + DEAD_LETTERS} + i, 'webhook', CAST(i % 20 AS TEXT), '1', 'ready', 0, ${at} FROM n`,
     ...(schema === "" ? [] : [`SELECT setval('jobgate.call_ids', ${CALLS + DEAD_LETTERS + WAITING})`]),
-    `${numbers(REFUNDS)} INSERT INTO ${schema}refunds (call_id, state, is_approved, network, asset, symbol, payer, amount, created_at, updated_at)
-      SELECT 2 * i, CASE WHEN i % 2 = 0 THEN 'owed' ELSE 'refunded' END, 0, ${token}, ${payer}, '10000', ${at}, ${at} FROM n`,
+    `${numbers(REFUNDS)} INSERT INTO ${schema}refunds (call_id, state, is_approved, is_of_failed, network, asset, symbol, payer, amount, created_at, updated_at)
+      SELECT 2 * i, CASE WHEN i % 2 = 0 THEN 'owed' ELSE 'refunded' END, 0, 1, ${token}, ${payer}, '10000', ${at}, ${at} FROM n`,
     `${numbers(CALLBACKS)} INSERT INTO ${schema}callbacks (event, call_id, at, data, url, host, is_buyers, state, due_at, give_up_at, ended_at)
       SELECT 'call.finished', i, ${at}, '{}', 'https://ops.example.com/hook', 'ops.example.com', 0, 'sent', ${at}, ${at}, ${at} FROM n`,
     `${numbers(REFUSED)} INSERT INTO ${schema}refused_payments (at, request_id, service_id, job_index, payer, code, more, cause)

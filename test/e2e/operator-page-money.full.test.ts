@@ -27,7 +27,8 @@ test("A sale is in the net of its token, its job and its day within seconds, and
   await expect.poll(async () => cells(page, "By job"), { timeout: 15_000 }).not.toEqual(before);
   const [job] = await cells(page, "By job");
   const [sold, net] = [job?.[4], job?.at(-1)];
-  expect(job?.slice(3)).toEqual(["1", sold, "–", "–", "–", "–", "–", net]);
+  // Columns of amounts that no row has are left out.
+  expect(job?.slice(3)).toEqual(["1", sold, "–", net]);
   expect([sold, net]).toEqual([expect.stringMatching(/^[0-9.]*[1-9][0-9]*$/), sold]);
   await expect
     .poll(async () => (await cells(page, "Net by token"))[0]?.slice(2))

@@ -35,11 +35,10 @@ const REACTIONS: Reactions = {
     const moved = payment.state === "released" && movedElsewhere(payment.settlement ?? undefined);
     if (!moved) return [];
     // A refund in a copy of a store may have been sent since the copy was made.
-    return owed(payment, { amount: moved.amount, isApproved: payment.on_failure !== "ask", at }, known);
+    return owedOfOther(payment, { amount: moved.amount, at }, known);
   },
 
-  owed: ({ payment, amount, at }, known) =>
-    owed(payment, { amount, isApproved: payment.on_failure !== "ask", at }, known),
+  owed: ({ payment, amount, at }, known) => owedOfOther(payment, { amount, at }, known),
 
   revived({ callId }, known) {
     const refund = refundOf(callId, known.rows);
@@ -56,14 +55,28 @@ function owedFor(call: EndedCall, at: number, known: Known): Effect[] {
   if (known.givesBack(payment) && !isAsked) return [];
   // A payment that the operator closed as paid is not proven, so its refund needs the operator's approval.
   const isApproved = payment.on_failure === "refund" && payment.closed === null;
-  return owed(payment, { amount: payment.amount, isApproved, at }, known);
+  return owed(payment, { amount: payment.amount, isApproved, isOfFailed: true, at }, known);
+}
+
+function owedOfOther(
+  payment: SoldPayment,
+  due: { readonly amount: string; readonly at: number },
+  known: Known,
+): Effect[] {
+  return owed(payment, { ...due, isApproved: payment.on_failure !== "ask", isOfFailed: false }, known);
 }
 
 function owed(
   { call_id, network, asset, symbol, payer }: SoldPayment,
-  { amount, isApproved, at }: { readonly amount: string; readonly isApproved: boolean; readonly at: number },
+  due: {
+    readonly amount: string;
+    readonly isApproved: boolean;
+    readonly isOfFailed: boolean;
+    readonly at: number;
+  },
   known: Known,
 ): Effect[] {
+  const { amount, isApproved, isOfFailed, at } = due;
   const before = refundOf(call_id, known.rows);
   if (before !== undefined && before.state !== "cancelled") return [];
   // A transaction of the refund before may still be known by its number.
@@ -73,6 +86,7 @@ function owed(
   const open = {
     state: "owed",
     is_approved: isApproved ? 1 : 0,
+    is_of_failed: isOfFailed ? 1 : 0,
     attempt,
     created_at: at,
     updated_at: at,

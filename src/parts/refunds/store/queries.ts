@@ -87,11 +87,12 @@ export const COUNTED: NonNullable<AnyModule["counted"]> = {
       from: `FROM ${schema}refunds WHERE state <> 'cancelled' GROUP BY network, asset, symbol, state`,
     }),
     refundable: countRefundable,
-    of_others: ({ schema }) => ({
+    of_others: ({ schema, indexedBy }) => ({
       values: { n: "count(*)" },
-      from: `FROM ${schema}refunds JOIN ${schema}payments AS payment USING (call_id)
-              WHERE refunds.state <> 'cancelled' AND (payment.state = 'released' OR EXISTS (
-                SELECT 1 FROM ${schema}results AS result WHERE result.call_id = payment.call_id AND result.state = 'succeeded'))`,
+      from: `FROM ${schema}refunds${indexedBy("refunds_of_others")}
+              WHERE is_of_failed = 0 AND state <> 'cancelled' AND (
+                (SELECT state FROM ${schema}payments WHERE payments.call_id = refunds.call_id) = 'released'
+                OR (SELECT state FROM ${schema}results WHERE results.call_id = refunds.call_id) = 'succeeded')`,
     }),
   },
   // The money of a declined refund is kept as well, but the refund accounts for its JobCall. A JobCall that succeeded counts as

@@ -5,6 +5,7 @@ export interface RefundRow {
   call_id: number;
   state: RefundState | "cancelled";
   is_approved: 0 | 1;
+  is_of_failed: 0 | 1;
   network: string;
   asset: string;
   symbol: string;
@@ -31,6 +32,7 @@ export const REFUND_COLUMNS = [
   "amount",
   "state",
   "is_approved",
+  "is_of_failed",
   "attempt",
   "reference",
   "hash",

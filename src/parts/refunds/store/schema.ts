@@ -9,6 +9,8 @@ CREATE TABLE ${schema}refunds (
                CHECK (state IN ('owed', 'sending', 'refunded', 'refund_failed', 'declined', 'cancelled')),
   -- 1 if the refund needs no approval, or the operator approved it.
   is_approved  ${integer} NOT NULL,
+  -- 1 if it is owed because its JobCall failed.
+  is_of_failed ${integer} NOT NULL,
   network      TEXT NOT NULL,
   asset        TEXT NOT NULL,
   symbol       TEXT NOT NULL,
@@ -28,5 +30,6 @@ CREATE TABLE ${schema}refunds (
   updated_at   ${integer} NOT NULL
 )${plain};
 CREATE INDEX refunds_open ON ${schema}refunds (network, state, call_id) WHERE state IN ('owed', 'sending');
+CREATE INDEX refunds_of_others ON ${schema}refunds (call_id) WHERE is_of_failed = 0 AND state <> 'cancelled';
 CREATE INDEX refunds_by_state ON ${schema}refunds (state, call_id);
 `;
