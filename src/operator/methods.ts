@@ -19,7 +19,7 @@ export type OperatorMethods = Partial<ServiceImpl<typeof OperatorService>>;
 /** Methods and call details that a part adds to the operator's API. */
 export interface ApiAddition {
   readonly methods: OperatorMethods;
-  /** Reads the part's additions to the answer of GetCall. Its reasons why the JobCall waits follow those of other parts. */
+  /** Reads the part's additions to the answer of GetCall. Reasons why the JobCall waits are joined with the reasons of other parts. */
   callDetails?(call: CallDetails): Promise<MessageInitShape<typeof GetCallResponseSchema>>;
   /** Reads the part's additions to payments, by call ID. */
   paymentDetails?(

@@ -122,9 +122,8 @@ function keyReasons(found: KeyOfCall | undefined, state: ListedState): string[] 
       : [`${name} is paused by ${pause.by}${noteText(pause.note)}: resume the key.`]),
   ];
   if (reasons.length > 0) return reasons;
-  return [
-    `${name} has JobCalls that were accepted earlier: one that is not finished, and ${before} that wait.`,
-  ];
+  const waiting = before === 0 ? "" : `, and ${before} more that waited before`;
+  return [`${name} has a JobCall that was accepted earlier and is not finished${waiting}.`];
 }
 
 function noteText(note: string): string {

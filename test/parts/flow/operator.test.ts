@@ -241,7 +241,7 @@ describe("A JobCall that waits", () => {
     expect(await waits(first)).toEqual({ reasons: [], orderKey: ADA });
     expect(await waits(last)).toEqual({
       reasons: [
-        `${KEY_OF} has JobCalls that were accepted earlier: one that is not finished, and 1 that wait.`,
+        `${KEY_OF} has a JobCall that was accepted earlier and is not finished, and 1 more that waited before.`,
       ],
       orderKey: ADA,
     });

@@ -92,7 +92,7 @@ function statusText(
   ]);
 }
 
-/** Amounts by token, those of the most payments first. */
+/** Amounts by token, the token with the most payments first. */
 function salesText(revenue: GetRevenueResponse["revenue"]): string {
   return revenue
     .toSorted((one, other) => Number(other.payments - one.payments))

@@ -19,7 +19,7 @@ export function Activity() {
     { name: "accepted", key: "accepted", color: "accent", link: href("jobs", { since }) },
     { name: "done", key: "acked", color: "good", link: href("jobs", { since, state: "done" }) },
     { name: "dead", key: "deadLettered", color: "bad", link: href("dead-letters") },
-    { name: "requests refused", key: "refused", color: "warn", link: href("endpoints") },
+    { name: "refused", key: "refused", color: "warn", link: href("endpoints") },
   ] as const;
   const series = kinds.map(({ name, key, color }) => ({
     name,
@@ -35,9 +35,11 @@ export function Activity() {
           Activity, 24 h
         </h2>
         <p class="muted">
-          {kinds.map(({ name, link, color }, index) => (
+          {kinds.map(({ name, key, link, color }, index) => (
             <a key={name} href={link} class="key" data-color={color}>
-              {countText(sums[index] ?? 0)} {name}
+              {key === "refused"
+                ? `${plural(sums[index] ?? 0, "request")} refused`
+                : `${countText(sums[index] ?? 0)} ${name}`}
             </a>
           ))}
         </p>

@@ -68,7 +68,7 @@ export function Jobs({ filters }: { filters: Filters }) {
               </OnChain>
             ),
           },
-          { label: "Runner", class: "nowrap half spare", cell: ({ subscriber }) => subscriber },
+          { label: "Runner", class: "words half spare", cell: ({ subscriber }) => subscriber },
           { label: "Attempts", class: "number half spare", cell: ({ attempts }) => attempts },
           { label: "Accepted", class: "nowrap half", cell: ({ enqueuedAt }) => <Ago time={enqueuedAt} /> },
           { label: "Reason", class: "wide", cell: ({ reason }) => reason },

@@ -139,7 +139,8 @@ const COLUMNS: readonly Column<SearchResult>[] = [
 const columnsOf = ([first]: readonly SearchResult[]) =>
   first?.kind === SearchKind.CALL ? COLUMNS.filter(({ label }) => label !== "Call") : COLUMNS;
 
-function State({ callId, state, code, count }: SearchResult) {
+function State({ kind, callId, state, code, count }: SearchResult) {
+  if (kind === SearchKind.ORDER_KEY) return null;
   if (code !== "") return <>{code}</>;
   if (count > 0n) return <>{plural(Number(count), "dead letter")}</>;
   if (callId === undefined) return null;
