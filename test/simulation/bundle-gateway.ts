@@ -53,7 +53,7 @@ export async function loadSimulation(mutant?: Mutant): Promise<Simulation> {
 }
 
 /** Removes the guard from the bundled code. */
-export function mutation(mutant: Mutant | undefined): Plugin {
+function mutation(mutant: Mutant | undefined): Plugin {
   return {
     name: "mutation",
     setup(plugins) {

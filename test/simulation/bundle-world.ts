@@ -1,9 +1,10 @@
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { type BuildContext, context } from "esbuild";
 import { MODULES } from "../../bundle.ts";
 import { bundleFolder, ROOT } from "../helpers/bundle.ts";
-import { type Mutant, mutation } from "./bundle-gateway.ts";
+import { type Mutant, mutated } from "./bundle-gateway.ts";
 
 export type SimulatedWorld = typeof import("./world/index.ts");
 
@@ -37,17 +38,35 @@ const ONLY_FOR: Readonly<Record<string, string>> = {
 /** Packages that ask for the time, or load modules when they need them: their first import would take real time. */
 const BUNDLED = /^(@x402\/evm|viem|ox|abitype|@noble)(\/|$)/;
 
-let bundles = 0;
+/** Sources of the gateway that have another module in a simulated world. */
+const REPLACED_SOURCES = pathsOf(Object.keys(REPLACED).filter((path) => path.startsWith("src/")));
+const SOURCES = /\/src\/.*\.ts$/;
 
-/** Loads the gateway's code with a simulated world around it. */
-export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
+let bundles = 0;
+let bundler: Promise<BuildContext> | undefined;
+let mutant: Mutant | undefined;
+
+/** Loads the gateway's code, or that of a mutant, with a simulated world around it. One at a time: the bundler is shared. */
+export async function loadWorld(changed?: Mutant): Promise<SimulatedWorld> {
+  mutant = changed;
+  bundler ??= startBundler();
+  const { outputFiles = [] } = await (await bundler).rebuild();
   const outdir = bundleFolder(`world-${process.pid}-${bundles++}`);
-  await build({
+  mkdirSync(outdir);
+  const path = join(outdir, "index.js");
+  writeFileSync(path, outputFiles[0]?.contents ?? "");
+  return import(pathToFileURL(path).href);
+}
+
+/** Starts a bundler that parses each file once for all worlds. */
+function startBundler(): Promise<BuildContext> {
+  return context({
     ...MODULES,
     // Modules that are loaded later would be read from a real disk.
     splitting: false,
+    write: false,
+    outdir: ROOT,
     entryPoints: [join(WORLD, "index.ts")],
-    outdir,
     inject: [join(WORLD, "globals.ts")],
     define: { "Math.random": "seededRandom" },
     plugins: [
@@ -71,16 +90,22 @@ export async function loadWorld(mutant?: Mutant): Promise<SimulatedWorld> {
           plugins.onResolve({ filter: /^[^./]/ }, ({ path }) =>
             BUNDLED.test(path) ? undefined : { path, external: true },
           );
-          plugins.onLoad({ filter: /\/src\/.*\.ts$/ }, (file) => {
-            const replaced = REPLACED[file.path.slice(ROOT.length)];
-            return replaced === undefined
-              ? undefined
-              : { contents: `export * from ${JSON.stringify(join(WORLD, replaced))};`, loader: "ts" };
+          plugins.onLoad({ filter: REPLACED_SOURCES }, ({ path }) => {
+            const by = join(WORLD, REPLACED[path.slice(ROOT.length)] ?? "");
+            return { contents: `export * from ${JSON.stringify(by)};`, loader: "ts" };
           });
+          plugins.onLoad({ filter: SOURCES }, ({ path }) =>
+            mutant !== undefined && path === join(ROOT, "src", mutant.file)
+              ? { contents: mutated(mutant), loader: "ts" }
+              : undefined,
+          );
         },
       },
-      mutation(mutant),
     ],
   });
-  return import(pathToFileURL(join(outdir, "index.js")).href);
+}
+
+/** Matches files by their paths in the checkout. */
+function pathsOf(files: readonly string[]): RegExp {
+  return new RegExp(`^${ROOT}(${files.join("|").replaceAll(".", "\\.")})$`);
 }

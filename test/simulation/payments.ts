@@ -43,6 +43,8 @@ export const NOTHING_HAPPENS: Scenario = {
 /** Payments that one run has at most. */
 const MAX_PAYMENTS = 2;
 const REPLICAS = [1, 2] as const;
+/** One for all runs: making it takes longer than a run. */
+const SILENT = pino({ level: "silent" });
 /** Checks of a payment after everything works again, in turns at each replica. */
 const LAST_CHECKS = 4;
 
@@ -223,7 +225,7 @@ export class PaymentsRun implements Run {
       pendingLookMs: EARLY_LOOK_MS,
       clock: () => 0,
       elapsed: () => 0,
-      logger: pino({ level: "silent" }),
+      logger: SILENT,
     });
   }
 
