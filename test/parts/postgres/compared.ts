@@ -1,5 +1,6 @@
 import pg from "pg";
 import { inspectPostgres } from "../../../src/parts/postgres/inspect.ts";
+import type { PgBouncer } from "../../helpers/pgbouncer.ts";
 import type { Postgres } from "../../helpers/postgres.ts";
 import type { Compared } from "../../store/differential/side.ts";
 import type { Row } from "../../store/differential/tables.ts";
@@ -8,17 +9,23 @@ import { MEMORY } from "./memory/compared.ts";
 import { openReplica, PATIENT } from "./open-in-database.ts";
 
 const INT8_OID = 20;
-/** Both stores, and the Postgres store on a server in memory. Each run has a new database on the server. */
-export function allStores(postgres: Postgres): Compared[] {
-  return [SQLITE, { name: "Postgres", atOnce: true, open: (options) => open(postgres, options) }, MEMORY];
+/**
+ * Both stores, and the Postgres store on a server in memory. Each run has a new database on the server.
+ * @param pooler what the store's connections lead through, if not straight to the server
+ */
+export function allStores(postgres: Postgres, pooler?: PgBouncer): Compared[] {
+  const name = pooler === undefined ? "Postgres" : "Postgres through PgBouncer";
+  return [SQLITE, { name, atOnce: true, open: (options) => open(postgres, pooler, options) }, MEMORY];
 }
 
 async function open(
   postgres: Postgres,
+  pooler: PgBouncer | undefined,
   options: Parameters<Compared["open"]>[0],
 ): ReturnType<Compared["open"]> {
   const url = await postgres.createDatabase();
-  const store = await openReplica(url, { ...options, timeouts: PATIENT });
+  const own = pooler === undefined ? { url } : { url: pooler.urlOf(url), listen: false };
+  const store = await openReplica(own.url, { ...options, ...own, timeouts: PATIENT });
   const reader = new pg.Client({ connectionString: url, types: { getTypeParser } });
   await reader.connect();
   return {

@@ -2,23 +2,13 @@ import { describe, expect, test } from "vitest";
 import { startPgBouncer } from "../../helpers/pgbouncer.ts";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { describeStoreContract } from "../../store/store-contract.ts";
 import { acceptId, claimCalls, paidId } from "../../store/store-fixtures.ts";
-import { openInDatabase, openReplica } from "./open-in-database.ts";
+import { openReplica } from "./open-in-database.ts";
 
-/** The pooler keeps connections to the database of each test for a while. */
-const postgres = startBeforeAll(() => startPostgres({ settings: { max_connections: "1000" } }));
+const postgres = startBeforeAll(() => startPostgres({ settings: { max_connections: "200" } }));
 const pooler = startBeforeAll(() => startPgBouncer(postgres));
 
-/** New databases, whose URLs lead through the pooler. */
-const pooled = {
-  createDatabase: async () => pooler.urlOf(await postgres.createDatabase()),
-};
-
-describeStoreContract("The Postgres store through PgBouncer in transaction mode", (options) =>
-  openInDatabase(pooled, { ...options, listen: false }),
-);
-
+/** What each operation does through the pooler is compared with SQLite in differential.full.test.ts. */
 describe("Through PgBouncer in transaction mode", () => {
   test("No session has a prepared statement, a setting, a lock or a listener of jobgate", async () => {
     const url = await postgres.createDatabase();
