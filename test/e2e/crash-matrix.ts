@@ -4,7 +4,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { CRASHES, startCrashSite } from "./crash-rounds.ts";
 import type { SetUp } from "./paid-gateway.ts";
 
-const ROUNDS = howMany(3, 10);
+const ROUNDS = howMany(2, 10);
 
 /** Rounds of every crash. Each set-up has its own file, so that they run in parallel. */
 export function describeCrashMatrix(setUp: SetUp): void {

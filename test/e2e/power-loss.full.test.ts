@@ -18,7 +18,7 @@ import { type PaidParts, startPaidParts } from "./paid-parts.ts";
 const WEBHOOKS = 300;
 const SENDERS = 4;
 const PAYMENTS = 20;
-const CUTS = howMany(300, 1_000);
+const CUTS = howMany(150, 1_000);
 const WEBHOOKS_CONFIG = `
 [webhooks]
 bind_address = "127.0.0.1:0"

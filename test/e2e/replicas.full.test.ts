@@ -9,9 +9,9 @@ import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 import { type Replica, type RoamingRunner, startReplica, startRoamingRunner } from "./replicas.ts";
 
 const REPLICAS = 3;
-const WEBHOOKS = howMany(4_000, 20_000);
+const WEBHOOKS = howMany(1_500, 20_000);
 const SENDERS = 16;
-const PAYMENTS = howMany(50, 200);
+const PAYMENTS = howMany(25, 200);
 const PAYERS = 4;
 const BETWEEN_CRASHES_MS = 1_500;
 const POSTGRES_DOWN_MS = 300;

@@ -1,18 +1,19 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { atOnce } from "../helpers/at-once.ts";
 import { freePort } from "../helpers/free-port.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { ACCEPTED, UNDECIDED } from "./expected-answers.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { SET_UPS, type SetUp } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { startSellingGateway, startServingGateway } from "./served-facilitator.ts";
 
-const ROUNDS = 3;
+const ROUNDS = howMany(1, 3);
 const POINTS = ["transactions/before-journal", "transactions/after-journal", "transactions/after-broadcast"];
 
 describe("A seller whose facilitator is another jobgate, which is killed", () => {
   it.each(SET_UPS)(
-    `${ROUNDS} times at each step of a settlement, is paid once for each payment, by one transaction, with %s`,
+    `at each step of a settlement, is paid once for each payment, by one transaction, with %s`,
     (setUp) => atOnce(POINTS, (point) => killAt(point, setUp)),
     1_000_000,
   );

@@ -1,9 +1,10 @@
 import { expect, it } from "vitest";
+import { howMany } from "../helpers/how-many.ts";
 import { STORM_MODES, Storm } from "./storm.ts";
 import { ALL_KEPT, audit } from "./storm-audit.ts";
 
 /** Payments in each mode. */
-const PAYMENTS = Number(process.env.JOBGATE_STORM_PAYMENTS ?? 100);
+const PAYMENTS = Number(process.env.JOBGATE_STORM_PAYMENTS ?? howMany(50, 100));
 const SEED = Number(process.env.JOBGATE_STORM_SEED ?? Date.now() % 1_000_000_000);
 const MODES = STORM_MODES.filter((mode) => (process.env.JOBGATE_STORM_MODE ?? mode) === mode);
 
