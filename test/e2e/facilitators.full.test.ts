@@ -1,8 +1,9 @@
 import { expect, it } from "vitest";
+import { howMany } from "../helpers/how-many.ts";
 import { Storm } from "./storm.ts";
 import { ALL_KEPT, audit } from "./storm-audit.ts";
 
-const PAYMENTS = Number(process.env.JOBGATE_FACILITATORS_PAYMENTS ?? 150);
+const PAYMENTS = Number(process.env.JOBGATE_FACILITATORS_PAYMENTS ?? howMany(60, 150));
 const SEED = Number(process.env.JOBGATE_STORM_SEED ?? Date.now() % 1_000_000_000);
 
 it(`${PAYMENTS} payments over two remote facilitators and jobgate itself, amid kills, lies and stalls: none is lost or doubled`, {

@@ -7,7 +7,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startPaidParts } from "./paid-parts.ts";
 import { withoutItsPrimary } from "./postgres-site.ts";
 
-const ROUNDS = howMany(3, 20);
+const ROUNDS = howMany(2, 20);
 
 const parts = startBeforeAll(() => startPaidParts());
 /** A primary and its synchronous standby, and the URL of a database that lists both. */

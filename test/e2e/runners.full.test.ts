@@ -17,7 +17,7 @@ import { ROOT } from "./workshop.ts";
 
 /** Longest runner in a README. */
 const MAX_LINES = 10;
-const JOBS = howMany(250, 1_000);
+const JOBS = howMany(120, 1_000);
 const IN_FLIGHT = 8;
 const LEASE_SECS = 5;
 const WAIT_MS = 300_000;

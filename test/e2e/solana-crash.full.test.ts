@@ -7,6 +7,7 @@ import { getBase58Decoder } from "@solana/kit";
 import type { PaymentPayload } from "@x402/core/types";
 import { expect, it, onTestFinished } from "vitest";
 import type { Fault } from "../helpers/fault.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { startPostgres } from "../helpers/postgres.ts";
@@ -21,7 +22,9 @@ import { type Journal, openJournal } from "./journal.ts";
 import { openPostgresJournal } from "./postgres-journal.ts";
 
 const SEED = 23;
-const ROUNDS = Number(process.env.JOBGATE_SOLANA_CRASH_ROUNDS ?? 24);
+const ROUNDS = Number(process.env.JOBGATE_SOLANA_CRASH_ROUNDS ?? howMany(12, 24));
+/** Further rounds until each point was reached and each fault happened: what a round sends may be refused before. */
+const MORE_ROUNDS = 24;
 const PAYMENTS_PER_ROUND = Number(process.env.JOBGATE_SOLANA_CRASH_PAYMENTS ?? 5);
 const POINTS = [...SALE_CRASHES.filter((crash) => crash !== "during settle"), "before-ack"] as const;
 /** Slots by which finalized blocks are behind. A blockhash ends while they are 200 behind. */
@@ -91,7 +94,7 @@ it(`${PROMISE}: two gateways on one Postgres`, async () => {
 
 async function payThroughCrashes({ storeUrl, replicas, openJournal }: Site): Promise<void> {
   const { cluster, mint, payer, seller } = parts;
-  await cluster.fund(payer, mint, PRICE * BigInt(2 * ROUNDS * PAYMENTS_PER_ROUND));
+  await cluster.fund(payer, mint, PRICE * BigInt(2 * (ROUNDS + MORE_ROUNDS) * PAYMENTS_PER_ROUND));
   const [alreadyLanded, received = 0n] = [cluster.landed.length, await cluster.balanceOf(seller, mint)];
   const folder = await mkdtemp(join(tmpdir(), "jobgate-solana-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -159,7 +162,8 @@ async function payThroughCrashes({ storeUrl, replicas, openJournal }: Site): Pro
   };
 
   const reached = new Set<string>();
-  for (let round = 0; round < ROUNDS; round++) {
+  const isMissing = () => reached.size < POINTS.length || struck.size < Object.keys(faults).length;
+  for (let round = 0; round < ROUNDS || (isMissing() && round < ROUNDS + MORE_ROUNDS); round++) {
     const point = round % 2 === 0 ? POINTS[(round / 2) % POINTS.length] : undefined;
     const replica = random(replicas);
     only = point && replica;

@@ -6,11 +6,12 @@ import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../src/node/tethered-process.ts";
 import { copySources, need, run, WORKSHOP } from "../e2e/workshop.ts";
 import { freePort } from "../helpers/free-port.ts";
+import { howMany } from "../helpers/how-many.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { until } from "../helpers/until.ts";
 
-const JOBS = 10_000;
+const JOBS = howMany(3_000, 10_000);
 const CONCURRENCY = 8;
 const WAIT_MS = 600_000;
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
@@ -132,7 +133,7 @@ async function post(jobgate: Jobgate, body: string): Promise<number> {
   return ((await answer.json()) as { call_id: number }).call_id;
 }
 
-test("A Flask and an Express app that fail, stall and die, with jobgate killed, finish each of 10,000 pushed jobs", async () => {
+test(`A Flask and an Express app that fail, stall and die, with jobgate killed, finish each of ${JOBS} pushed jobs`, async () => {
   const log: Log = { deliveries: [], finished: [], bad: [] };
   const commands = [await flaskApp(), EXPRESS_APP];
   const ports = await Promise.all(commands.map(() => freePort()));

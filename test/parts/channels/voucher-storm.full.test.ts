@@ -8,6 +8,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { Fail } from "../../../src/runner/job.ts";
 import type { TestAccount } from "../../helpers/accounts.ts";
 import { readChannels } from "../../helpers/channels.ts";
+import { howMany } from "../../helpers/how-many.ts";
 import { type Jobgate, startJobgate } from "../../helpers/jobgate-process.ts";
 import { type JobHandler, type Runner, startRunner } from "../../helpers/runner.ts";
 import { type Random, randomFrom } from "../../helpers/seeded-random.ts";
@@ -28,7 +29,7 @@ import {
 } from "./harness.ts";
 
 /** Calls that all buyers buy together, over {@link BUYERS} channels. */
-const VOUCHERS = Number(process.env.JOBGATE_STORM_VOUCHERS ?? 600);
+const VOUCHERS = Number(process.env.JOBGATE_STORM_VOUCHERS ?? howMany(240, 600));
 const SEED = Number(process.env.JOBGATE_STORM_SEED ?? Date.now() % 1_000_000_000);
 const BUYERS = 6;
 const KILLS = 8;
