@@ -89,7 +89,7 @@ async function runTutorial(page: string): Promise<void> {
           output = text;
           return ok;
         };
-        await until(isDone, { waitMs: 60_000, details: () => `${page}: ${step.command}\n${output}` });
+        await until(isDone, { details: () => `${page}: ${step.command}\n${output}` });
       }
     }
   }

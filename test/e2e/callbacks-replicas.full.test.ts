@@ -8,14 +8,14 @@ import { eventually } from "../helpers/eventually.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startReceiver } from "../parts/callbacks/callback-harness.ts";
-import { openReplica } from "../parts/postgres/open-in-database.ts";
+import { openReplica, PATIENT } from "../parts/postgres/open-in-database.ts";
 import { acceptId, claimCalls } from "../store/store-fixtures.ts";
 
 const CALLBACKS = 120;
 const postgres = startBeforeAll(startPostgres);
 
 async function startReplica(url: string, callbackUrl: string) {
-  const store = await openReplica(url);
+  const store = await openReplica(url, { timeouts: PATIENT });
   const keys = new CallbackKeys((candidate) => store.keepSecret("callbacks", candidate));
   await keys.use([]);
   const sender = new CallbackSender({

@@ -24,7 +24,7 @@ test("A sale is in the net of its token, its job and its day within seconds, and
   const page = await openLoggedIn("money?period=today");
   const before = await cells(page, "By job");
   await scene.pay("something to earn");
-  await expect.poll(async () => cells(page, "By job"), { timeout: 15_000 }).not.toEqual(before);
+  await expect.poll(async () => cells(page, "By job")).not.toEqual(before);
   const [job] = await cells(page, "By job");
   const [sold, net] = [job?.[4], job?.at(-1)];
   // Columns of amounts that no row has are left out.
@@ -69,7 +69,7 @@ test("What is unclaimed, owed and held is listed with its time and its view, and
     holdings: [{ ...holding, amount: "1500000000000000000", read_at: at }],
   });
   await expect
-    .poll(() => cells(page, "Owed and held"), { timeout: 15_000 })
+    .poll(() => cells(page, "Owed and held"))
     .toEqual([
       ["Unclaimed in channels", "Base", "0.000005 USDC", "oldest since 3 h"],
       ["Refunds owed", "Base", "0.000007 USDC", "oldest since 3 h"],

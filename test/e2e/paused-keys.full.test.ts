@@ -4,7 +4,7 @@ import { FLOW } from "../../src/parts/flow/store/module.ts";
 import type { Store } from "../../src/store/store.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { openReplica } from "../parts/postgres/open-in-database.ts";
+import { openReplica, PATIENT } from "../parts/postgres/open-in-database.ts";
 import { acceptId, claimRequest, NO_BACKOFF } from "../store/store-fixtures.ts";
 
 /** Claims of one runner, after which the test fails. */
@@ -14,7 +14,10 @@ const postgres = startBeforeAll(startPostgres);
 
 test("A pause of a key at one replica stops claims of the other, through retries, lost races and dead letters", async () => {
   const url = await postgres.createDatabase();
-  const replicas = await Promise.all([openReplica(url), openReplica(url)]);
+  const replicas = await Promise.all([
+    openReplica(url, { timeouts: PATIENT }),
+    openReplica(url, { timeouts: PATIENT }),
+  ]);
   onTestFinished(async () => {
     await Promise.all(replicas.map((store) => store.close()));
   });

@@ -10,7 +10,7 @@ import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
 import { startWorkDelivery } from "../work-stream/harness.ts";
-import { openReplica } from "./open-in-database.ts";
+import { openReplica, PATIENT } from "./open-in-database.ts";
 
 const DONE = 1;
 const LEASE_MS = 5_000;
@@ -25,7 +25,10 @@ let expired: number;
 const postgres = startBeforeAll(startPostgres);
 beforeEach(async () => {
   const url = await postgres.createDatabase();
-  stores = await Promise.all([openReplica(url, { encodeJobCall }), openReplica(url, { encodeJobCall })]);
+  stores = await Promise.all([
+    openReplica(url, { encodeJobCall, timeouts: PATIENT }),
+    openReplica(url, { encodeJobCall, timeouts: PATIENT }),
+  ]);
   expired = 0;
 });
 afterEach(async () => {
@@ -192,7 +195,11 @@ describe("A lease given out by one replica and renewed at another", () => {
 test("A lease on a live stream runs out in its time although the database's clock goes back an hour", async () => {
   let backMs = 0;
   const url = await postgres.createDatabase();
-  const store = await openReplica(url, { encodeJobCall, clock: () => Date.now() - backMs });
+  const store = await openReplica(url, {
+    encodeJobCall,
+    timeouts: PATIENT,
+    clock: () => Date.now() - backMs,
+  });
   onTestFinished(() => store.close());
   const { first, runner } = await startReplicas({ store, leaseMs: LEASE_MS });
   const stream = await runner.subscribe({ maxInFlight: 1 });

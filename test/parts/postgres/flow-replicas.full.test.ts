@@ -5,7 +5,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { acceptId, claimRequest, NO_BACKOFF } from "../../store/store-fixtures.ts";
-import { openReplica } from "./open-in-database.ts";
+import { openReplica, PATIENT } from "./open-in-database.ts";
 
 const JOB = 30n;
 const KEYS = 8;
@@ -19,7 +19,10 @@ let replicas: readonly [Store, Store];
 
 beforeEach(async () => {
   const url = await postgres.createDatabase();
-  replicas = await Promise.all([openReplica(url), openReplica(url)]);
+  replicas = await Promise.all([
+    openReplica(url, { timeouts: PATIENT }),
+    openReplica(url, { timeouts: PATIENT }),
+  ]);
   onTestFinished(async () => {
     await Promise.all(replicas.map((store) => store.close()));
   });

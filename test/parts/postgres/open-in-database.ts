@@ -32,14 +32,15 @@ export async function openInDatabase(
   options: { maxPending: number; clock: Clock; onBatch: BatchListener; listen?: boolean },
 ): Promise<StoreUnderTest> {
   const url = await postgres.createDatabase();
-  let store = await openReplica(url, options);
+  const patient = { ...options, timeouts: PATIENT };
+  let store = await openReplica(url, patient);
   return {
     get store() {
       return store;
     },
     async reopen() {
       await store.close();
-      store = await openReplica(url, options);
+      store = await openReplica(url, patient);
       return store;
     },
     dispose: () => store.close(),
