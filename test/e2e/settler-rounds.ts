@@ -13,13 +13,11 @@ import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
 import { readChain } from "./storm-audit.ts";
 
 /** Point at which the jobgate that settles is killed with SIGKILL. */
-export const SETTLER_CRASHES = [
-  "transactions/before-journal",
-  "transactions/after-journal",
-  "transactions/after-broadcast",
-  "transactions/after-replacement",
-] as const;
-export type SettlerCrash = (typeof SETTLER_CRASHES)[number];
+export type SettlerCrash =
+  | "transactions/before-journal"
+  | "transactions/after-journal"
+  | "transactions/after-broadcast"
+  | "transactions/after-replacement";
 
 /** Payments under way in each round. */
 const PAYMENTS = 3;
