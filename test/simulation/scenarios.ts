@@ -4,7 +4,6 @@ const ONE: Scenario = { ...NOTHING_HAPPENS, requests: 1 };
 
 /** A second or two each. */
 export const SMALL: Readonly<Record<string, Scenario>> = {
-  "a crash while the store refuses a write": { ...ONE, crashes: 1, storeFaults: 1 },
   "a lying facilitator": { ...ONE, lies: 1 },
   "a node of the chain that errs": { ...ONE, falseViews: 1 },
   "two requests at once": { ...ONE, requests: 2 },
