@@ -24,8 +24,8 @@ export interface Postgres {
   readonly port: number;
   /** Folder of its files. */
   readonly data: string;
-  /** Creates an empty database and returns its URL. */
-  createDatabase(): Promise<string>;
+  /** Creates an empty database, or a copy of one that nobody uses, and returns its URL. */
+  createDatabase(copyOf?: string): Promise<string>;
   /** Runs SQL in a database of {@link createDatabase}. */
   query<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]>;
   /** Runs SQL in a transaction that keeps its locks until the returned function commits it. */
@@ -184,10 +184,11 @@ export async function startPostgres(
     data,
     query,
     hold,
-    async createDatabase() {
+    async createDatabase(copyOf) {
       databases += 1;
       const name = `jobgate_${databases}`;
-      await query(urlOf("postgres"), `CREATE DATABASE ${name}`);
+      const template = copyOf === undefined ? "" : ` TEMPLATE ${basename(copyOf)} STRATEGY file_copy`;
+      await query(urlOf("postgres"), `CREATE DATABASE ${name}${template}`);
       return urlOf(name);
     },
     kill,

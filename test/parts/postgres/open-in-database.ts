@@ -26,12 +26,23 @@ export function openReplica(url: string, options: Partial<PostgresStoreOptions> 
   });
 }
 
+/** Databases that have the tables and nothing else, by server: making the tables takes longer than most tests. */
+const prepared = new WeakMap<object, Promise<string>>();
+
+async function prepare(postgres: Pick<Postgres, "createDatabase">): Promise<string> {
+  const url = await postgres.createDatabase();
+  await (await openReplica(url, { timeouts: PATIENT })).close();
+  return url;
+}
+
 /** A store in a new database. */
 export async function openInDatabase(
   postgres: Pick<Postgres, "createDatabase">,
   options: { maxPending: number; clock: Clock; onBatch: BatchListener; listen?: boolean },
 ): Promise<StoreUnderTest> {
-  const url = await postgres.createDatabase();
+  const template = prepared.get(postgres) ?? prepare(postgres);
+  prepared.set(postgres, template);
+  const url = await postgres.createDatabase(await template);
   const patient = { ...options, timeouts: PATIENT };
   let store = await openReplica(url, patient);
   return {
