@@ -57,6 +57,14 @@ describe("appearance", () => {
       const callbacks = [{ id: "1", call_id: "1", state: "CALLBACK_STATE_DEAD", event: "dead_letter" }];
       await answerWith(page, "ListCallbacks", { callbacks });
       await answerWith(page, "ListChannels", { channels: [LONG_CHANNEL] });
+      // A list whose runners and reasons are long.
+      await page.route("**/ListCalls", async (route) => {
+        const { calls = [], ...rest } = await (await route.fetch()).json();
+        const long = { subscriber: "gpu-2.worker-with-a-long-name, gpu-3.worker-with-a-long-name" };
+        await route.fulfill({
+          json: { ...rest, calls: calls.map((call: object) => ({ ...call, ...long })) },
+        });
+      });
       await answerWith(page, "ListPaymentAlerts", {
         alerts: [{ id: "1", call_id: "1", kind: "PAYMENT_ALERT_KIND_NOT_PAID", amount_text: LONG }],
       });
