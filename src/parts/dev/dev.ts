@@ -26,20 +26,28 @@ import { run } from "../../runner/run.ts";
 import { installPermit2, PERMIT2_ADDRESS } from "./permit2.ts";
 import { issuePlayMoney } from "./token.ts";
 
-/** Chain ID of Base Sepolia, where official clients know the token. */
+/** Chain ID of Base Sepolia, because official clients know its USDC. */
 const CHAIN_ID = 84532;
-/* Accounts that anvil funds. Their keys are public: `cast` and every tutorial print them. */
+/* Accounts that anvil funds. Their private keys are public, because `cast` and every tutorial print them. */
 const SETTLER_KEY = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
 const PAYEE = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 const PAYER = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const PAYER_KEY = "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6";
 const PAYER_FUNDS = 1_000_000_000n;
 const PORTS = { x402: 8402, runner: 8403, operator: 8405, webhooks: 9090, chain: 8545 };
-/** Seconds between blocks without a transaction: authorizations become valid, and end, by the time of the newest block. */
+/**
+ * Seconds between blocks, even without transactions, because the time of the newest block decides whether an authorization is
+ * valid.
+ */
 const BLOCK_SECS = 1;
-/** Lead of the chain's clock. A token takes an authorization only after its `validAfter`, and the newest block is up to two seconds old. */
+/**
+ * Seconds by which the chain's clock is ahead, because the newest block is up to two seconds old, and a token rejects an
+ * authorization before its `validAfter`.
+ */
 const CHAIN_AHEAD_SECS = 3;
-/** Newest blocks whose state the chain keeps, in memory: without a bound, it writes the state of each block to disk. */
+/**
+ * Number of newest blocks whose state anvil keeps in memory. Without this bound, anvil writes the state of each block to disk.
+ */
 const KEPT_BLOCKS = 1_000;
 /** Units of the token that the sample runner charges for each byte of a metered job. */
 const UNITS_PER_BYTE = 1_000;
@@ -65,12 +73,12 @@ export function addTo(program: Command): void {
     name: "dev",
     description:
       "Run everything on this machine until Ctrl-C: chain, token, facilitator, gateway and a runner.",
-    notes: "Nothing of it is kept: money, payments and jobs end with it.",
+    notes: "Nothing is kept: the money, payments and jobs are gone when the command ends.",
     example: "dev",
     takes: [
       option("--free-ports", "listen on free ports instead of the usual ones"),
       option("--no-runner", "leave the jobs to your own runner"),
-      option("--api <url>", "sell each GET of an HTTP API, too").argParser(parseApi),
+      option("--api <url>", "also sell each GET of an HTTP API").argParser(parseApi),
       jsonOption("print the addresses and keys as one line of JSON"),
       logLevelOption(),
       logFormatOption(),
@@ -115,7 +123,7 @@ async function dev(options: DevOptions): Promise<void> {
   }
 }
 
-/** Does the sample jobs until a signal, and then finishes what it has. */
+/** Runs the sample jobs until a stop signal, and then finishes the jobs in progress. */
 async function doSampleJobs(ports: Ports, logger: Logger): Promise<void> {
   const handler = (job: Job): string => {
     job.charge(job.body.length * UNITS_PER_BYTE);
@@ -128,7 +136,7 @@ async function doSampleJobs(ports: Ports, logger: Logger): Promise<void> {
   }
 }
 
-/** Addresses and keys of a sandbox. */
+/** Addresses and keys that the command prints. */
 function factsOf(ports: Ports, rpcUrl: string, secret: string, api: string | undefined) {
   return {
     shop_url: `http://127.0.0.1:${ports.x402}/`,
@@ -172,7 +180,7 @@ Buy the same metered, for $0.001 a byte and at most $0.05:
 Send a webhook:
   curl -d '${alert}' -H 'X-Signature-256: sha256=${signature}' ${facts.webhook_url}
 
-See what came of them:
+See the jobs and payments:
   ${programName()} status --target ${facts.operator_url}
 
 End with Ctrl-C.`;

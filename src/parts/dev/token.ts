@@ -10,7 +10,7 @@ const APPROVE = "0x095ea7b3";
 const MAX_UINT256 = 2n ** 256n - 1n;
 
 /**
- * Puts play money at the real token's address on a local chain, gives some to an account of anvil's, and lets a contract
+ * Puts play money at the real token's address on a local chain, mints some for an account that anvil funds, and lets a contract
  * move the account's money.
  */
 export async function issuePlayMoney(
@@ -34,7 +34,7 @@ export async function issuePlayMoney(
   }
 }
 
-/** Puts a contract at its address on a local chain: its creation code returns its code. */
+/** Puts a contract at its address on a local chain. Running the creation code returns the code of the contract. */
 export async function putContract(rpc: Rpc, address: string, creationCode: string): Promise<void> {
   await rpc.call("anvil_setCode", [address, await rpc.call("eth_call", [{ data: creationCode }, "latest"])]);
 }

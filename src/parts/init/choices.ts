@@ -33,7 +33,7 @@ export const apiUrlArgument = () =>
 export const openApiOption = () =>
   option("--openapi <url or file>", "description of an HTTP API, OpenAPI 3, whose operations are sold");
 
-/** @throws InvalidArgumentError without an URL */
+/** @throws InvalidArgumentError if neither the argument nor the description has a URL */
 export function apiUrl(given: string | undefined, described: { readonly url?: string } | undefined): string {
   const url = given ?? described?.url;
   if (url !== undefined) return url;
@@ -44,19 +44,19 @@ export function apiUrl(given: string | undefined, described: { readonly url?: st
 }
 
 /**
- * The message does not quote the URL.
- * @throws InvalidArgumentError for a URL with a user and password, which would be shown and saved
+ * Refuses a URL with credentials. The message does not quote the URL.
+ * @throws InvalidArgumentError for a user or password, which jobgate would show and save
  */
 export function requireNoCredentials(url: string | undefined): void {
   if (url === undefined || !WITH_CREDENTIALS.test(url)) return;
   throw new InvalidArgumentError(
-    "The URL of the API has a user or password; expected neither: `jobgate sell --header Authorization=env:NAME` and headers of [[apis]] send what a variable holds.",
+    "The URL of the API has a user or password; expected neither. Put the credentials in a variable, and send them with `jobgate sell --header Authorization=env:NAME` or with the headers of [[apis]].",
   );
 }
 
 const WITH_CREDENTIALS = /^[a-z]+:\/\/[^/?#\\]*@/i;
 
-/** Returns the money of a network, whose facilitator needs no account unless another is chosen. */
+/** Returns the recipient and token of payments on a network. The default facilitator needs no account. */
 export function moneyOf(network: string, payTo: string, { facilitator, rpcUrl }: MoneyOptions): Money {
   return {
     payTo,
@@ -68,7 +68,8 @@ export function moneyOf(network: string, payTo: string, { facilitator, rpcUrl }:
 }
 
 /**
- * Returns the money of an API: its calls are charged after they are done, which the chain has to show.
+ * Returns the recipient and token of an API's payments, with a JSON-RPC: a call of an API is charged after it ran, and such
+ * payments need the chain.
  * @throws InvalidArgumentError for a network without a public JSON-RPC, unless one is chosen
  */
 export async function moneyOfApi(network: string, payTo: string, options: MoneyOptions): Promise<Money> {
@@ -87,7 +88,7 @@ function presetOn(network: string) {
   return TOKEN_PRESETS.find((preset) => preset.network === network && preset.hasEip3009);
 }
 
-/** Yields it as the configuration has it. */
+/** Returns the price as the configuration writes it: `$0.01`. */
 export function parsePrice(value: string): string {
   const price = `$${value.replace(/^\$/, "")}`;
   if (parseDollars(price) === undefined)
@@ -95,7 +96,7 @@ export function parsePrice(value: string): string {
   return price;
 }
 
-/** Yields it as CAIP-2. */
+/** Returns the CAIP-2 name of a network with a dollar token. */
 export function parsePayableNetwork(value: string): string {
   const network = parseNetwork(value);
   if (network !== undefined && presetOn(network) !== undefined) return network;
@@ -115,7 +116,7 @@ function parseAddress(value: string): string {
   );
 }
 
-/** @throws InvalidArgumentError for an account whose key is public, where its money is worth something */
+/** @throws InvalidArgumentError for an account whose private key is public, on a network whose money is worth something */
 export function parseOwnAddress(value: string, network: string): string {
   const address = parseAddress(value);
   if (!isPublicAccount(address) || isTestNetwork(network)) return address;
@@ -130,7 +131,10 @@ export function parseUrl(value: string): string {
   return value;
 }
 
-/** Yields the URL of an API as the configuration has it. A URL with credentials is refused later, because commander would show it. */
+/**
+ * Parses the URL of an API. {@link requireNoCredentials} refuses a URL with credentials later, because commander would show the
+ * URL.
+ */
 const parseApiUrl = (value: string) => (WITH_CREDENTIALS.test(value) ? value : parsePlainApiUrl(value));
 const parsePlainApiUrl = matching(
   /^(https?:\/\/[^\s"\\?#]+|unix:\/[^\s"\\]+)$/,

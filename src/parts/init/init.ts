@@ -23,13 +23,13 @@ import type { DescribedApi } from "./openapi/operations.ts";
 import { pricedRoutes, showFindings, withoutMistakes } from "./routes-for-sale.ts";
 import { fileExists, writeConfig } from "./write-config.ts";
 
-/** Auth modes whose secret this side makes. In other modes the sender makes it. */
+/** Auth modes in which the receiver makes the secret. In the other modes the sender makes the secret. */
 const AUTH_MODES = ["hmac-sha256", "bearer", "github"];
-/** Takes the place of a name or a path. */
+/** Answer that leaves out the job or the webhook. */
 const NONE = "-";
 const parseJob = matching(/^(-|[a-z0-9][a-z0-9-]{0,62})$/, "a name of a-z, 0-9 and -, such as summarise");
 const parsePath = matching(/^(-|(\/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+)$/, "a path, such as /hooks/alerts");
-/** First account of every local development node. Anyone can spend what it is paid. */
+/** First account of every local development node. Anyone can spend its money, because its private key is public. */
 const PUBLIC_ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 interface InitOptions extends MoneyOptions {
@@ -49,7 +49,7 @@ interface InitOptions extends MoneyOptions {
 export function addTo(program: Command): void {
   addCommand(program, {
     name: "init",
-    description: "Write a configuration to start from. Asks what the options leave open.",
+    description: "Write a configuration to start from. Asks for everything that the options leave open.",
     example: "init --yes --job shout --price 0.01 --pay-to 0x…",
     takes: [
       apiUrlArgument(),
@@ -77,10 +77,10 @@ async function init(url: string | undefined, options: InitOptions): Promise<void
   requireNoCredentials(url);
   if (url !== undefined && options.openapi === undefined)
     throw new InvalidArgumentError(
-      `${url} is the URL of an API; expected --openapi with its description, too.`,
+      `${url} is the URL of an API; expected --openapi with the API's description beside it.`,
     );
   const { out, force: overwrites = false } = options;
-  // Checked before the questions; the write checks again.
+  // Check before asking questions. The write checks again.
   if (!overwrites && existsSync(out)) throw fileExists(out);
   const asks = !options.yes && canAsk();
   const described = options.openapi === undefined ? undefined : await readDescription(options.openapi);
@@ -98,10 +98,10 @@ async function init(url: string | undefined, options: InitOptions): Promise<void
 }
 
 /**
- * Completes the options with answers.
- * @param question absent: takes the defaults
+ * Completes the options with answers to questions.
+ * @param question asks a person; undefined takes the defaults
  * @param described API whose operations are sold, in place of a job
- * @throws InvalidArgumentError for a value that has no default, and for options that leave nothing
+ * @throws InvalidArgumentError for a value that has no default, and for options that leave out both job and webhook
  */
 export async function chooseConfig(
   options: Omit<InitOptions, "out">,
@@ -136,7 +136,7 @@ export async function chooseConfig(
     ? (options.webhook ?? NONE)
     : await choose("webhook", `Path of a webhook, ${NONE} for none`, hooks, parsePath);
   if (path === NONE && sold.money === undefined)
-    throw new InvalidArgumentError("Neither --job nor --webhook is left; expected at least one.");
+    throw new InvalidArgumentError("Both --job and --webhook are left out; expected at least one.");
   const secretFile = `secrets/${path.slice(1).replaceAll("/", "-")}`;
   return { ...sold, webhook: path === NONE ? undefined : { path, auth: options.auth, secretFile } };
 
@@ -165,7 +165,7 @@ function nextSteps({ job, api, webhook }: NewConfig, out: string): string {
   const steps: (readonly [command: string, why: string])[] = [
     [
       `${self} check${c}${isSold ? " --online" : ""}`,
-      isSold ? "asks the facilitator, too" : "lists mistakes",
+      isSold ? "also calls the facilitator" : "lists mistakes",
     ],
     [`${self} serve${c}`, "the operator page is at http://127.0.0.1:8405/"],
   ];

@@ -32,7 +32,7 @@ export interface NewJob {
 export interface NewWebhook {
   readonly path: string;
   readonly auth: string;
-  /** Relative to the configuration file. */
+  /** Path, relative to the configuration file. */
   readonly secretFile: string;
 }
 
@@ -40,7 +40,7 @@ export interface NewWebhook {
 export interface NewApi {
   readonly name: string;
   readonly url: string;
-  /** Values as the configuration has them: `env:NAME`. */
+  /** Header values as the configuration writes them: `env:NAME`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly routes: readonly NewRoute[];
 }
@@ -68,7 +68,7 @@ export interface RouteDetails {
     readonly contentType: string;
     /** JSON Schema of the body, as JSON. */
     readonly schema?: string;
-    /** A body. */
+    /** Example of a body. */
     readonly example?: string;
   };
   readonly outputType?: string;

@@ -17,7 +17,7 @@ export interface NamedRoute {
   readonly price?: string;
 }
 
-/** Adds `GET /weather/{city}=$0.01` to the routes before it. */
+/** Parses a route such as `GET /weather/{city}=$0.01`, and returns it after the earlier routes. */
 export function parseNamedRoute(value: string, before: readonly NamedRoute[] = []): readonly NamedRoute[] {
   const [, route = "", price] = /^(.*?)(?:=(\$?[0-9]+(?:\.[0-9]*)?))?$/s.exec(value) ?? [];
   if (parseRoute(route) === undefined)
@@ -77,7 +77,7 @@ function ignoredText({ route, ignoredPrice }: Pick<NewRoute, "route" | "ignoredP
 
 /**
  * Leaves out the routes that jobgate cannot sell, such as routes at jobgate's own paths.
- * @throws Refusal with the mistakes that no route makes, and if no route is left
+ * @throws Refusal with the mistakes that no route caused, and if no route is left
  */
 export async function withoutMistakes(
   config: NewConfig,

@@ -56,9 +56,8 @@ const parseListener = matching(/^[^\s"\\]+:[0-9]{1,5}$/, "host:port, such as 127
 export function addTo(program: Command): void {
   addCommand(program, {
     name: "sell",
-    description:
-      "Sell routes of an HTTP API that runs already, until SIGTERM or SIGINT, without a configuration file.",
-    notes: "Calls and payments are kept in jobgate.db in the working directory, also without --save.",
+    description: "Sell routes of a running HTTP API without a configuration file, until SIGTERM or SIGINT.",
+    notes: "Calls and payments are kept in jobgate.db in the working directory, with or without --save.",
     example: "sell http://127.0.0.1:8000 --route 'GET /weather/{city}=$0.01' --pay-to 0x…",
     takes: [
       apiUrlArgument(),
@@ -67,18 +66,22 @@ export function addTo(program: Command): void {
         "methods, path and price of a route for sale; repeat it for more (default: all of --openapi)",
       ).argParser(parseNamedRoute),
       openApiOption(),
-      option("--price <amount>", "dollars for each route that has no price of its own").argParser(parsePrice),
+      option("--price <amount>", "price in dollars of each route that has no price of its own").argParser(
+        parsePrice,
+      ),
       ...moneyOptions(),
       option(
         "--header <name=env:NAME>",
-        "header that the API gets with each request, and the variable that has its value; repeat it for more",
+        "header to send to the API with each request, and the variable that holds its value; repeat it for more",
       ).argParser((value, before: readonly string[] = []) => [...before, value]),
-      option("--public-url <url>", "URL that buyers are told, when a proxy is in front").argParser(parseUrl),
+      option("--public-url <url>", "URL that buyers use, if a proxy is in front of jobgate").argParser(
+        parseUrl,
+      ),
       option("--listen <address>", "address for buyers").default(LISTENERS.x402).argParser(parseListener),
       option("--operator <address>", "address of the operator page")
         .default(LISTENERS.operator)
         .argParser(parseListener),
-      option("--save", "write the configuration, too, for `jobgate serve`"),
+      option("--save", "also write the configuration, for `jobgate serve`"),
       option("--out <file>", "file that --save writes").default("jobgate.toml"),
       option("--force", "overwrite the file"),
       logLevelOption(),
@@ -88,8 +91,8 @@ export function addTo(program: Command): void {
 }
 
 /**
- * The value itself is never an argument, because other users can list it and the shell's history keeps it. The message does not
- * quote the argument.
+ * Reads the headers of the API. A header's value is never an argument, because other users can list arguments and the shell's
+ * history keeps them. For the same reason, the message does not quote the argument.
  */
 function headersOf(options: readonly string[]): Readonly<Record<string, string>> {
   const headers = options.map((value) => {
@@ -149,7 +152,7 @@ async function chooseSale(given: string | undefined, options: SellOptions): Prom
   return { config, leftOut: named.length > 0 ? [] : (described?.leftOut ?? []) };
 }
 
-/** Finds a free port for port 0, because offers and descriptions have the address before it is listened on. */
+/** Replaces port 0 by a free port, because offers and descriptions contain the address before jobgate listens on it. */
 async function withPort(address: string): Promise<string> {
   const [, host = "", port] = /^(.*):([0-9]+)$/.exec(address) ?? [];
   if (Number(port) !== 0) return address;

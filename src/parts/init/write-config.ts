@@ -9,7 +9,7 @@ import { configText, inputFiles } from "./template.ts";
 
 export function fileExists(file: string): Refusal {
   return new Refusal([
-    `${file} exists, and was left as it is. Choose another file with --out, or overwrite this one with --force`,
+    `${file} exists, and was not changed. Choose another file with --out, or overwrite this one with --force`,
   ]);
 }
 
@@ -32,7 +32,7 @@ export async function writeConfig(
   for (const { path, text } of bodies) files.push({ path: join(folder, path), text });
   const existing = files.find(({ path }) => !overwrites && existsSync(path));
   if (existing !== undefined) throw fileExists(existing.path);
-  // The configuration is written last, because it names the other files, and writing these may fail.
+  // The configuration is written last, because it names the other files, and writing them can fail.
   for (const { path, text } of files.toReversed()) {
     if (path !== out) await makeFolder(dirname(path));
     await writeText(path, text, { flag: overwrites ? "w" : "wx" });
@@ -68,7 +68,7 @@ async function writeText(
   }
 }
 
-/** Writes a random secret, which git ignores. @returns false when the file exists: a sender may use its secret */
+/** Writes a random secret, which git ignores. @returns false if the file exists, because a sender may use its secret */
 async function writeSecret(file: string): Promise<boolean> {
   if (existsSync(file)) return false;
   const folder = dirname(file);

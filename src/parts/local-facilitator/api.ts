@@ -1,3 +1,3 @@
-/** `jobgate/local-facilitator`: settles payments with transactions of the program's own accounts. */
+/** `jobgate/local-facilitator`: settles payments with transactions from the embedding program's own accounts. */
 
 export { LocalFacilitator } from "./local-facilitator.ts";

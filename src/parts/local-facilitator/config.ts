@@ -21,7 +21,7 @@ import {
 import { httpUrl } from "../../config/web-types.ts";
 import type { NetworkKind } from "../../core/addresses.ts";
 
-/** Keys by network. */
+/** Keys of the table that depend on the networks. */
 const networkKeys = (key: ReturnType<typeof anyNetwork>) => ({
   rpcUrls: z.record(key, httpUrl()).describe('a table such as { base = "https://…" }').optional(),
   /** Keys of the accounts that pay for transactions on networks that are not EVM chains. */
@@ -32,16 +32,16 @@ const networkKeys = (key: ReturnType<typeof anyNetwork>) => ({
 });
 
 const keys = z.object({
-  /** jobgate settles itself. */
+  /** True for the facilitator that runs inside jobgate. */
   local: trueOrFalse().optional(),
   signer: z
     .union([signer, z.array(signer).min(1).describe("an array of tables, one for each account")])
     .describe('a table such as { private_key = "file:/run/secrets/settler" }, or an array of such tables')
     .optional(),
   ...networkKeys(network()),
-  /** Gwei in the file. Yields wei. */
+  /** Gwei in the file, parsed to wei. */
   maxFeePerGasGwei: decimalAmount(9, "an amount of gwei").optional(),
-  /** Native units in the file. Yields wei. */
+  /** Units of the native token in the file, parsed to wei. */
   minBalance: decimalAmount(18, "an amount of the native token").optional(),
 });
 
@@ -52,7 +52,7 @@ const DEFAULT_MAX_FEE_PER_GAS_WEI = 10n ** 10n;
 /** 0.001 native units. */
 const DEFAULT_MIN_BALANCE_WEI = 10n ** 15n;
 
-/** jobgate itself, as a facilitator. */
+/** Configuration of the facilitator that runs inside jobgate. */
 export interface LocalFacilitatorConfig extends InProcessFacilitatorConfig {
   readonly name: "local";
   readonly signers: readonly Signer[];

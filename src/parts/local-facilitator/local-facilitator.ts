@@ -30,10 +30,13 @@ import type { PaymentSigner } from "../transactions/signer.ts";
 import { findLocal } from "./config.ts";
 import { readSettlerPayment, type SettlerPayment, settledScheme } from "./payment.ts";
 
-/** Longest time of one RPC call. */
+/** Time limit of one RPC call. */
 const RPC_TIMEOUT_MS = 5_000;
 
-/** Settles payments with own transactions: verifies by the SDK's schemes, and sends through a durable journal. */
+/**
+ * Facilitator inside jobgate. It verifies payments with the SDK's schemes, and settles them with transactions that a durable
+ * journal records before they are sent.
+ */
 export class LocalFacilitator implements Facilitator, BackgroundService {
   readonly name = "local";
   readonly #networks: ReadonlyMap<string, NetworkSettler>;
@@ -45,7 +48,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   readonly #logger: Logger;
   readonly #telemetry: Telemetry;
 
-  /** @throws Error when the configuration has no local facilitator */
+  /** @throws Error if the configuration has no local facilitator */
   constructor(parts: {
     /** `facilitatorTimeoutMs` is the longest time that a request waits for its settlement to be mined. */
     readonly config: Pick<X402Config, "facilitators" | "facilitatorTimeoutMs">;
@@ -96,7 +99,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     this.#telemetry = telemetry;
   }
 
-  /** Sends from now on. Needs no chain to answer yet. */
+  /** Starts to send transactions. The start succeeds even if no chain responds yet. */
   async start(): Promise<void> {
     await Promise.all([...this.#networks.values(), ...this.#own.values()].map((one) => one.start()));
   }
@@ -138,7 +141,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     return measureRequest(this.#telemetry, this.name, "verify", () => this.#verify(request));
   }
 
-  /** Sends the payment's transaction, once however often it is asked, and waits for it to be mined. */
+  /** Sends the payment's transaction and waits until it is mined. Repeated calls for a payment send one transaction. */
   settle(request: FacilitatorRequest): Promise<SettlementAnswer> {
     return measureRequest(this.#telemetry, this.name, "settle", () => this.#settle(request));
   }
@@ -162,7 +165,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
       throw error instanceof GatewayError ? error : silent(error);
     });
     const reason = verdict.isValid ? undefined : await reasonOf(verdict.invalidReason, payment, signer);
-    // The scheme takes silence for a no, or for a plain account.
+    // If the RPC does not respond, the scheme rejects the payment or takes the payer for a plain account.
     if (signer.silence !== undefined) throw silent(signer.silence);
     return reason === undefined ? { kind: "valid", payer: payment.from } : { kind: "invalid", reason };
   }
@@ -198,7 +201,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     return [...this.#methods].flatMap(({ ownScheme }) => ownScheme ?? []);
   }
 
-  /** Coins for gas on each network, as they were last read. */
+  /** Balances for gas on each network, as last read. */
   holdings(): Holding[] {
     return [...this.#networks.values(), ...this.#own.values()].flatMap((network) => network.holdings());
   }
@@ -210,8 +213,8 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 }
 
 /**
- * Returns why a payment is invalid. Without the contract Multicall3 on the chain, the scheme says of a payer who lacks the
- * tokens only that the transfer fails.
+ * Returns why a payment is invalid. On a chain without the contract Multicall3, the scheme reports a payer without enough
+ * tokens only as a transfer that fails.
  */
 async function reasonOf(
   reason = "no reason given",
@@ -233,12 +236,12 @@ function toSettlementAnswer(
 ): SettlementAnswer {
   const reason = answer.errorReason ?? "no reason given";
   if (receipt === undefined) {
-    // A verdict from before anything was queued, unless the chain was silent: then it is none.
+    // The scheme refused before it queued a transaction. If the RPC did not respond, the refusal proves nothing.
     if (!isQueued && silence === undefined) return { kind: "refused", reason };
     if (!answer.transaction) return { kind: "no_answer", reason };
     return { kind: "refused", reason: "settlement_pending", transaction: answer.transaction };
   }
-  // Fees may have been raised since the scheme got its hash: another one was mined.
+  // The mined transaction can have another hash than the scheme received, because the fees can have been raised since.
   const transaction = receipt.hash;
   if (!answer.success) return { kind: "refused", reason, transaction };
   if (!movesTokens(receipt, payment))
@@ -248,7 +251,7 @@ function toSettlementAnswer(
   return { kind: "success", transaction, blockNumber, network, payer };
 }
 
-/** Reports whether the token logged the transfer: a contract may succeed without doing anything. */
+/** Reports whether the token logged the transfer, because a contract can succeed without moving tokens. */
 function movesTokens({ logs }: Receipt, { from, transfer }: SettlerPayment): boolean {
   if (transfer === undefined) return true;
   return logs.some((log) => {

@@ -1,7 +1,7 @@
 import type { Part } from "../../part.ts";
 import { findLocal, localKeys } from "./config.ts";
 
-/** Longest time to wait for one answer of an RPC that is checked. */
+/** Time limit of one RPC call of the check. */
 const MAX_TIMEOUT_MS = 10_000;
 
 /** Settles payments with transactions of jobgate's own accounts. */
@@ -14,7 +14,7 @@ export const part: Part = {
       loadMethods(),
     ]);
     return ({ store, logger, telemetry }) => {
-      // The x402 gateway starts and stops it.
+      // The x402 gateway starts and stops the facilitator.
       const facilitator = new LocalFacilitator({ config, methods, store, logger, telemetry });
       return {
         sources: { localFacilitator: facilitator },

@@ -6,29 +6,29 @@ import type { Methods } from "../../x402/methods/methods.ts";
 import { loose } from "../../x402/methods/payload-values.ts";
 import type { CeilingScheme } from "../../x402/wire/offer.ts";
 
-/** A payment for the SDK's schemes, which see both protocol versions as version 2. */
+/** Payment in the form that the SDK's schemes take: payments of both protocol versions, as version 2. */
 export interface SettlerPayment {
   /** CAIP-2. */
   readonly network: string;
   readonly payload: PaymentPayload;
   readonly requirements: PaymentRequirements;
   /**
-   * Identifies the payment's transaction: a digest of what was signed, its signature, and what the seller requires. The same
-   * payment has the same reference whenever it is settled.
+   * Identifies the payment's transaction: a digest of the signed payload, the signature, and the seller's requirements. So
+   * repeated requests to settle a payment have the same reference.
    */
   readonly reference: string;
   /** Unix seconds. */
   readonly validBefore: number;
-  /** Address that alone can settle it; undefined if any can. */
+  /** Only address that can settle the payment; undefined if every address can. */
   readonly sender: string | undefined;
   readonly from: string;
-  /** Token units that are required. */
+  /** Required amount in token units. */
   readonly amount: bigint;
-  /** Transfer from the payer that shows the settlement; undefined if there is none. */
+  /** Transfer from the payer that proves the settlement; undefined if the settlement has no such transfer. */
   readonly transfer: { readonly token: string; readonly to: string; readonly value: bigint } | undefined;
 }
 
-/* The scheme throws for values of other shapes, which other sellers may send. */
+/* Other sellers can send values of other shapes, for which the scheme would throw. */
 const requirementsShape = z.looseObject({
   network: z.string(),
   asset: loose.address,
@@ -41,7 +41,7 @@ export function settledScheme(methods: Methods): CeilingScheme | undefined {
   return [...methods].some(({ name }) => methods.chargesPart(name)) ? methods.ceilingScheme : undefined;
 }
 
-/** Reads a request to verify or to settle. @returns undefined for what is not a payment on an EVM chain */
+/** Reads a request to verify or to settle. @returns undefined if the request has no payment on an EVM chain */
 export function readSettlerPayment(
   request: FacilitatorRequest,
   methods: Methods,

@@ -10,7 +10,7 @@ import type { CalledJob, ClaimedCall } from "../../store/contract/work-queue.ts"
 
 /** Metadata that holds the Content-Type of the client's request. */
 const CONTENT_TYPE_METADATA = "X-HTTP-CONTENT-TYPE";
-/** Metadata that every paid JobCall has, and the JobCalls of the operator that repeat it. */
+/** Metadata of every paid JobCall, and of JobCalls with which the operator repeats a paid JobCall. */
 const PAID_METADATA = "X-X402-ORIGIN";
 const DEFAULT_CONTENT_TYPE = "application/octet-stream";
 
@@ -51,7 +51,7 @@ function originOf(metadata: Readonly<Record<string, string>>): JobCallOrigin {
   return PAID_METADATA in metadata ? "x402" : "webhook";
 }
 
-/** Returns the headers that sign a request as Standard Webhooks does; none without a key. */
+/** Returns the headers that sign a request by Standard Webhooks; empty without a key. */
 export function signatureHeaders(
   { headers, body }: Pick<CloudEvent, "headers" | "body">,
   keys: readonly SigningKey[],
@@ -64,10 +64,10 @@ export function signatureHeaders(
   return { "webhook-id": id, "webhook-timestamp": time, "webhook-signature": signatures.join(" ") };
 }
 
-/** All metadata has such a name. No other name may set a header: it could be a header that describes the request. */
+/** Form of metadata names. Another name must not become a header, because it could be a header that describes the request. */
 const METADATA_NAME = /^X-[!#$%&'*+.^_`|~0-9A-Z-]+$/i;
 
-/** Escapes a value as CloudEvents does, but not the spaces and quotes that a header can hold. */
+/** Escapes a value by CloudEvents' rule, except spaces and quotes, which a header can hold. */
 function headerValue(value: string): string {
   return value.replaceAll(/[^\x20-\x7e]|%|^ | $/gu, (character) =>
     Buffer.from(character).reduce((escaped, byte) => `${escaped}%${hex(byte)}`, ""),
@@ -78,7 +78,10 @@ function hex(byte: number): string {
   return byte.toString(16).toUpperCase().padStart(2, "0");
 }
 
-/** Returns the type that the client sent. With a type of CloudEvents' own, the client could write the whole event. */
+/**
+ * Returns the type that the client sent. A type of CloudEvents is replaced, because with it the client could write the whole
+ * event.
+ */
 function contentType(sent = ""): string {
   return isMediaType(sent) && !/^application\/cloudevents/i.test(sent) ? sent : DEFAULT_CONTENT_TYPE;
 }

@@ -9,15 +9,15 @@ import { httpUrl, shownUrl } from "../../config/web-types.ts";
 import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
 
 const target = z.object({
-  /** Receives each JobCall as one POST request. */
+  /** URL that receives each JobCall as one POST request. */
   url: httpUrl(),
-  /** Only these jobs; empty means all. */
+  /** Jobs whose JobCalls are pushed; empty means all. */
   jobIds: z.array(u64()).describe("an array of job IDs").default([]),
   /** Most requests in progress. */
   concurrency: integer(1, 1_000).default(8),
-  /** Time for one request, its whole answer included. */
+  /** Time limit of one request, including the whole response. */
   timeoutMs: seconds(0.001).default(60_000),
-  /** Keys that sign each request. Several while the receiver changes from one to the next. */
+  /** Keys that sign each request. There are several keys while the receiver changes from the old key to the new one. */
   secret: signingKeys().optional(),
 });
 
@@ -37,7 +37,7 @@ function toTarget({ secret, ...rest }: Complete<z.output<typeof target>>) {
   return { ...rest, secrets: secretList(secret) };
 }
 
-/** Checks that JobCalls are pushed where only the target can read them, and with signatures that can be made. */
+/** Checks that only the target can read the JobCalls, and that a remote target can recognise jobgate by a signature. */
 function checkTarget({ url, secret }: Checked<z.output<typeof target>>, place: Place): void {
   const urlPlace = place.at("url");
   const secretPlace = place.at("secret");
@@ -52,7 +52,7 @@ function checkTarget({ url, secret }: Checked<z.output<typeof target>>, place: P
     }
     if (secret === undefined && !isLoopbackHost(hostname)) {
       secretPlace.reportMissing(
-        "is missing; expected a Standard Webhooks key, by which the target recognises jobgate, since it is not on this machine",
+        "is missing; expected a Standard Webhooks key, by which the target recognises jobgate, because the target is not on this machine",
       );
     }
   }

@@ -4,19 +4,19 @@ import { RUNNER_LIMITS } from "../../delivery/runner-requests.ts";
 import { type HttpAnswer, type HttpOutcome, isSuccess, retryAfterMs } from "../outbound/http-answer.ts";
 import type { Blame, RunOutcome } from "../outbound/http-runner.ts";
 
-/** Only the first line of a refusal's body is read. */
+/** Most bytes of a refusal's body that are read, because only its first line is used. */
 const REFUSAL_BYTES = 4_096;
-/** Longest part of a refusal's first line in a reason. */
+/** Most characters of a refusal's first line in a reason. */
 const REASON_LENGTH = 500;
-/** Longest delay that a target can request: the longest delay of a Nack. */
+/** Longest delay that a target can request, which is the longest delay of a Nack. */
 const MAX_RETRY_AFTER_MS = RUNNER_LIMITS.retryDelayMs;
 
-/** Returns how many bytes of an answer's body are read. @param maxResultBytes most of a result */
+/** Returns how many bytes of a response's body are read. @param maxResultBytes limit of a result */
 export function bodyLimit(status: number, maxResultBytes: number): number {
   return isSuccess(status) ? maxResultBytes : REFUSAL_BYTES;
 }
 
-/** Decides a JobCall's fate. @param now Unix milliseconds */
+/** Decides from a target's response how a JobCall ends. @param now Unix milliseconds */
 export function readOutcome(outcome: HttpOutcome, now: number): RunOutcome {
   switch (outcome.kind) {
     case "answered":
@@ -47,7 +47,10 @@ function blameOf(status: number): Blame {
   return isRefused || status >= 500 ? "target" : "call";
 }
 
-/** Header by which a target names the status that the client gets. Any other status than 2xx is a refusal of the JobCall. */
+/**
+ * Header in which a target names the status for the client. The status of the response itself must be 2xx, because every other
+ * status refuses the JobCall.
+ */
 const STATUS_HEADER = "x-jobgate-status";
 
 function readResult(answer: HttpAnswer): RunOutcome {

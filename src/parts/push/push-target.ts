@@ -7,7 +7,7 @@ import { signatureHeaders, toCloudEvent } from "./cloud-event.ts";
 import type { PushTargetConfig } from "./config.ts";
 import { bodyLimit, readOutcome } from "./push-answer.ts";
 
-/** Makes the runners to which JobCalls are pushed, in addition to subscribing runners. */
+/** Makes a runner for each push target. JobCalls go to these runners and to subscribed runners. */
 export function pushRunners({
   dispatcher,
   config: { runner },

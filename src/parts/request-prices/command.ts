@@ -20,8 +20,8 @@ import { knownFieldsOf, PricesOfRequests } from "./request-prices.ts";
 export function addTo(program: Command): void {
   addCommand(program, {
     name: "price",
-    description: "Show how the price of a request comes about.",
-    notes: "A program that makes prices is asked. No running jobgate is.",
+    description: "Show how the price of a request is calculated.",
+    notes: "A program that makes prices is called. The command needs no running jobgate.",
     example: "price draw --body prompt.json --header 'X-Tier: gold'",
     takes: [
       new Argument("<job>", "name, index, service/index or route of the job"),
@@ -75,7 +75,7 @@ async function ask(job: Job, x402: X402Config, asked: AskedRequest): Promise<Job
   const logger = pino({ level: "warn" }, pino.destination({ fd: 2, sync: true }));
   const { requestPrices } = (await new PricesOfRequests({ clock: systemClock, logger }).open(x402)) ?? {};
   const prices = requestPrices?.get(jobKeyText(job.serviceId, job.jobIndex));
-  if (prices === undefined) throw new Error("a job with a price of a request has none");
+  if (prices === undefined) throw new Error("a job with prices by request has no prices");
   return prices.priceOf(asked);
 }
 

@@ -49,15 +49,15 @@ const parsable = (expected: string, parse: (text: string) => unknown) =>
   parsedText(expected, (text) => (parse(text) === undefined ? undefined : text), SHOWN);
 
 const keys = {
-  /** Added to the price of the units, of which many make a price. */
+  /** Price that is added to the price of the units. */
   base: dollars(PRICE_DECIMALS).optional(),
-  /** Number that is priced. */
+  /** Number in the request that is priced. */
   per: parsable(MEASURE_FORM, parseMeasure).optional(),
   /** Price of each started unit. */
   each: dollars(PRICE_DECIMALS).optional(),
-  /** A lower price is raised to it. */
+  /** Lowest price. A lower price is raised to it. */
   min: dollars().optional(),
-  /** A request with a higher price is refused. */
+  /** Highest price. A request with a higher price is refused. */
   max: dollars().optional(),
   /** Prices of whole requests, by the number that `per` names. */
   tiers: z
@@ -71,11 +71,11 @@ const keys = {
     .record(matching(/^[^\p{Cc}]{1,256}$/u, "a text of 1 to 256 characters", SHOWN), dollars())
     .describe('a table of text = "$0.01"')
     .optional(),
-  /** Price of a request with any other text, or none. */
+  /** Price of a request with another text, or without a text. */
   other: dollars().optional(),
-  /** The operator's program that makes the price of each request. */
+  /** URL of the operator's program that makes the price of each request. */
   url: httpUrlOrSocket().optional(),
-  /** Time for its answer. */
+  /** Time limit of the program's response. */
   timeoutMs: seconds(0.001).optional(),
 };
 
@@ -83,7 +83,7 @@ const table = z.object(keys);
 type PriceTable = Checked<z.output<typeof table>>;
 type Key = keyof PriceTable;
 
-/** Price of a job that depends on its requests, by a rule. */
+/** Price of a job that a rule calculates for each request. */
 export interface RulePricing extends RequestPricing {
   readonly byRule: Rule;
 }
@@ -93,13 +93,13 @@ export interface PricerPricing extends RequestPricing {
   readonly byPricer: { readonly url: string; readonly timeoutMs: number };
 }
 
-/** Returns the price of a job that depends on the request, if this part makes it. */
+/** Returns the pricing of a job if this part makes its prices. */
 export function pricingOf({ price }: Pick<Job, "price">): RulePricing | PricerPricing | undefined {
   const isOwn = typeof price === "object" && ("byRule" in price || "byPricer" in price);
   return isOwn ? (price as RulePricing | PricerPricing) : undefined;
 }
 
-/** Keys that each kind of rule requires, and keys that it takes beside them. */
+/** Required and optional keys of each kind of rule. */
 const KINDS = {
   each: { needs: ["per", "each", "max"], others: ["base", "min"] },
   tiers: { needs: ["per", "tiers"], others: [] },
@@ -128,7 +128,7 @@ export const priceKeys: EntryKeys<"jobs.price"> = {
   },
 };
 
-/** Returns the prices of a table that are known, which include the lowest and the highest. */
+/** Returns the prices that a table states, including the lowest and the highest. */
 function boundsIn({ base, min, max, tiers = [], cases = {}, other }: PriceTable): readonly Price[] {
   const lowest = greater(priceIn(min)?.amount ?? 0n, priceIn(base)?.amount ?? 0n);
   const ofUnits = lowest === 0n ? [] : [{ unit: "usd", amount: lowest } as const];
@@ -136,7 +136,7 @@ function boundsIn({ base, min, max, tiers = [], cases = {}, other }: PriceTable)
   return [...ofUnits, ...prices.flatMap((price) => priceIn(price) ?? [])];
 }
 
-/** Returns a value of a key that holds dollars: checked tables type it as if parts of it could be missing. */
+/** Casts the value of a key that holds dollars, because the type of checked tables makes every field optional. */
 function priceIn(value: unknown): UsdPrice | undefined {
   return value as UsdPrice | undefined;
 }
@@ -183,7 +183,7 @@ function checkPricer({ url, min, max }: PriceTable, place: Place): void {
 /** @returns false if the highest price is missing or below the lowest */
 function checkMax(most: bigint | undefined, least: bigint, place: Place): most is bigint {
   if (most === undefined || most >= least) return most !== undefined;
-  place.at("max").report("is below min; expected at least as much");
+  place.at("max").report("is below min; expected at least min");
   return false;
 }
 

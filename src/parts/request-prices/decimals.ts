@@ -1,4 +1,6 @@
-/** Units above every price: no configured maximum divided by a price of 10^-18 dollars comes near. */
+/**
+ * Number of units that exceeds every maximum, because no configured maximum divided by a price of 10^-18 dollars comes near.
+ */
 export const TOO_MANY = 10n ** 60n;
 /** Digits before the point of numbers below {@link TOO_MANY}. */
 const MAX_DIGITS = 60;
@@ -6,8 +8,8 @@ const MAX_DIGITS = 60;
 const JSON_NUMBER = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
 
 /**
- * Returns the started units of a number, which is read as decimal text: 2.01 are 3 units. A double would turn some
- * numbers into others.
+ * Returns the started units of a number: 2.01 are 3 units. The number is read as decimal text, because a double would change
+ * some numbers.
  * @param text a number of JSON
  * @returns undefined for a negative number, -0 included, and for any other text
  */
@@ -18,7 +20,7 @@ export function startedUnits(text: string): bigint | undefined {
   const zeros = all.length - all.replace(/^0+/, "").length;
   const digits = all.slice(zeros);
   if (digits === "") return 0n;
-  // Exponents of 2^53 and more are exact enough: no body has as many digits.
+  // Rounding exponents of 2^53 and more is harmless, because no body has as many digits.
   const point = whole.length - zeros + Number(exponent);
   if (point <= 0) return 1n;
   if (point > MAX_DIGITS) return TOO_MANY;

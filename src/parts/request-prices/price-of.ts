@@ -3,7 +3,7 @@ import { codePoints, startedUnits } from "./decimals.ts";
 import { invalid, type KnownFields, requirePlainBody, textOf, valueAt } from "./request-values.ts";
 import { boundsOf, countText, type Measure, measureText, type Rule, sourceOf, sourceText } from "./rule.ts";
 
-/** Price of a request, and how it comes about. */
+/** Price of a request, and the value that it was calculated from. */
 export interface RulePrice {
   /** 10^-18 dollars. */
   readonly amount: bigint;
@@ -25,8 +25,8 @@ export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): Ru
 }
 
 /**
- * Refuses the purchase of a request that has nothing that the rule could read, unless that has a price of its own: such a request
- * asks what a job costs.
+ * Refuses the purchase of a request without a value that the rule could read, unless the rule has a price for it, because such
+ * a request only asks what a job costs.
  * @throws GatewayError `invalid_input`
  */
 export function requireValue(rule: Rule, asked: Values): void {
@@ -35,7 +35,7 @@ export function requireValue(rule: Rule, asked: Values): void {
   throw invalid(source, `${capital(sourceText(source))} is missing.`, "is missing");
 }
 
-/** Reports whether a request is shown a price at which it is not sold. */
+/** Reports whether the price of a request is shown although the request is not sold. */
 export function isOnlyShown(rule: Rule, asked: Values): boolean {
   const hasPrice = sourceOf(rule).in === "body" || (rule.kind === "cases" && rule.other !== undefined);
   return !hasPrice && isBare(rule, asked);
@@ -44,7 +44,10 @@ export function isOnlyShown(rule: Rule, asked: Values): boolean {
 /** The parts of a request that a rule reads. */
 type Values = Pick<AskedRequest, "body" | "query" | "path" | "headerValues">;
 
-/** Reports whether a request has nothing that the rule could read. A parameter of the path may stand there as documents show it: `{city}`. */
+/**
+ * Reports whether a request has no value that the rule could read. A path that has a placeholder, such as `{city}`, has no
+ * value.
+ */
 function isBare(rule: Rule, { body, query, path, ...asked }: Values): boolean {
   if (body.length > 0 || query !== "") return false;
   const source = sourceOf(rule);
@@ -98,7 +101,7 @@ function unitsOf({ source, unit }: Measure, asked: AskedRequest, known: KnownFie
   const isText = unit === "characters";
   if (isText && value?.kind === "string") return BigInt(codePoints(value.text));
   const isNumber = value?.kind === "number" || (source.in !== "json" && value?.kind === "string");
-  // Programs read the exponents of texts in different ways.
+  // A text with an exponent is refused, because programs read it in different ways.
   const isPlain = source.in === "json" || (isNumber && /^[0-9.]+$/.test(value.text));
   const units = !isText && isNumber && isPlain ? startedUnits(value.text) : undefined;
   if (units !== undefined) return units;

@@ -4,10 +4,10 @@ import { parseDollars } from "../../core/amounts.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpOutcome } from "../outbound/http-answer.ts";
 
-/** Most bytes that are read of an answer. */
+/** Most bytes of a response that are read. */
 export const MAX_ANSWER_BYTES = 16 * 1024;
 
-/** Statuses that say why a request is not for sale. Others speak of payments, of credentials, or of another try. */
+/** Statuses by which a pricer refuses a request. Other statuses are about payments, credentials or a retry. */
 const REFUSAL_STATUSES: ReadonlySet<unknown> = new Set([400, 403, 404, 410, 413, 415, 422, 451]);
 
 const plainText = (most: number) => z.string().regex(new RegExp(`^\\P{Cc}{1,${most}}$`, "u"));
@@ -30,14 +30,14 @@ const answerSchema = z.union([
   }),
 ]);
 
-/** Answer of a pricer, or what is wrong with it. */
+/** Response of a pricer, or the problem with the response. */
 export type PricerAnswer =
   /** Price in 10^-18 dollars. */
   | { readonly kind: "price"; readonly price: bigint; readonly description: string | undefined }
   | { readonly kind: "refusal"; readonly refusal: GatewayError }
   | { readonly kind: "none"; readonly problem: string };
 
-/** Reads what a pricer answered. @param max highest price, in 10^-18 dollars */
+/** Reads a pricer's response. @param max highest price, in 10^-18 dollars */
 export function readPricerAnswer(outcome: HttpOutcome | undefined, max: bigint): PricerAnswer {
   if (outcome?.kind !== "answered") return none(outcome?.reason ?? "the request was given up");
   const { status, body, isCut } = outcome.answer;
@@ -54,7 +54,7 @@ export function readPricerAnswer(outcome: HttpOutcome | undefined, max: bigint):
   return { kind: "price", ...data, description: data.description };
 }
 
-/** Returns undefined for what is not JSON in UTF-8, or has a key twice. */
+/** Returns the JSON value of a body; undefined if the body is not JSON in UTF-8, or has a key twice. */
 function jsonIn(body: Uint8Array): unknown {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(body);

@@ -8,17 +8,17 @@ import { HttpClient } from "../outbound/http-client.ts";
 import { placeOf } from "../outbound/http-server.ts";
 import { MAX_ANSWER_BYTES } from "./pricer-answer.ts";
 
-/** Address of a pricer, and the time for one answer. */
+/** Address of a pricer, and the time limit of one request. */
 export interface PricerAddress {
   readonly url: string;
   readonly timeoutMs: number;
 }
 
-/** Largest body that a question has. */
+/** Most bytes of a buyer's body that the pricer receives. */
 const MAX_BODY_BYTES = 64 * 1024;
 const SECS_BETWEEN_WARNINGS = 10;
 
-/** An operator's program that makes prices. It is asked over HTTP. */
+/** HTTP client of an operator's program that makes prices. */
 export class Pricer {
   readonly #client: HttpClient;
   readonly #logger: Logger;
@@ -30,7 +30,7 @@ export class Pricer {
     this.#logger = logger;
   }
 
-  /** Asks for the price of one request. */
+  /** Requests the price of one request from the program. */
   ask(job: JobKey, asked: AskedRequest): Promise<HttpOutcome | undefined> {
     const { outcome } = this.#client.send({
       method: "POST",
@@ -42,13 +42,13 @@ export class Pricer {
     return outcome.finally(() => this.#asking.delete(outcome));
   }
 
-  /** Logs the reason why the program gave no price. Repeated reasons are logged once in a while. */
+  /** Logs why the program returned no price, at most once in {@link SECS_BETWEEN_WARNINGS}. */
   warn({ serviceId, jobIndex }: JobKey, problem: string): void {
     if (this.#warnings.exceeded("all", 1) !== undefined) return;
     this.#logger.warn({ job: `${serviceId}/${jobIndex}`, problem }, "the pricer made no price");
   }
 
-  /** Closes the connections, once the questions in progress are answered. */
+  /** Closes the connections after the requests in progress. */
   async close(): Promise<void> {
     await Promise.all(this.#asking);
     await this.#client.close();

@@ -13,12 +13,12 @@ interface Parts {
   readonly pricing: PricerPricing;
   readonly pricer: Pricer;
   readonly kept: KeptPrices;
-  /** Lifetime of offers, for which an answer is kept. */
+  /** Lifetime of offers. A response of the pricer is kept as long. */
   readonly ttlSecs: number;
   readonly clock: Clock;
 }
 
-/** The prices of one job that an operator's program makes. */
+/** Prices of one job, made by an operator's program. */
 export class PricesByPricer implements RequestPrices {
   readonly headers = [];
   readonly #parts: Parts;
@@ -40,7 +40,7 @@ export class PricesByPricer implements RequestPrices {
   }
 
   async #ask(asked: AskedRequest): Promise<JobPrice> {
-    // The pricer learns neither header.
+    // The pricer receives neither Content-Encoding nor a second Content-Type.
     requirePlainBody(asked);
     requireOneContentType(asked);
     const { job, pricing, pricer } = this.#parts;

@@ -4,7 +4,7 @@ import { isOnlyShown, priceOf } from "./price-of.ts";
 import type { KnownFields } from "./request-values.ts";
 import { headersOf, type Rule } from "./rule.ts";
 
-/** The prices of one job by a rule. */
+/** Prices of one job, calculated by a rule. */
 export class PricesByRule implements RequestPrices {
   readonly headers: readonly string[];
   readonly #rule: Rule;

@@ -19,11 +19,11 @@ interface Services {
   readonly logger: Logger;
 }
 
-/** Prices that depend on what is asked. */
+/** Prices that depend on the request, for all jobs of a configuration. */
 export class PricesOfRequests implements X402Part {
   readonly #services: Services;
   readonly #kept: KeptPrices;
-  /** Services in use, by address. */
+  /** Pricers in use, by address. */
   #pricers: ReadonlyMap<string, Pricer> = new Map();
 
   constructor(services: Services) {
@@ -74,7 +74,7 @@ export function knownFieldsOf({ parameters, route }: Job): KnownFields {
   return known;
 }
 
-/** Requests that ask what a job costs are not sold: they have nothing that its rule could read. */
+/** Refuses to sell requests that only ask what a job costs, because they have no value that the job's rule could read. */
 export class RuleTerms implements Terms {
   readonly checks: readonly TermsCheck[];
 

@@ -4,20 +4,20 @@ import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import type { Source } from "./rule.ts";
 
 /*
- * Reads the value of a request that its price depends on. jobgate and the seller must read one request alike, so what
+ * Reads the value of a request that its price depends on. jobgate and the seller must read the same value, so a request that
  * programs read in different ways is refused.
  */
 
 /** Fields that the query of a request may have. */
 export type KnownFields = ReadonlySet<string>;
 
-/** Most bytes of a JSON body that a price reads: to parse more would hold up other requests. */
+/** Most bytes of a JSON body that a price reads, because parsing more would hold up other requests. */
 const MAX_JSON_BYTES = 64 * 1024;
 
 const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Returns the value at a source, as text or as JSON has it; undefined if the request has none.
+ * Returns the value at a source, as a text or a JSON value; undefined if the request has no such value.
  * @throws GatewayError `invalid_input`, `unsupported_media_type`
  */
 export function valueAt(
@@ -37,7 +37,10 @@ export function valueAt(
   }
 }
 
-/** Refuses a body that is encoded, whose size and text a price would not see. @throws GatewayError `unsupported_media_type` */
+/**
+ * Refuses an encoded body, because a price cannot depend on the decoded size and text. @throws GatewayError
+ * `unsupported_media_type`
+ */
 export function requirePlainBody(asked: AskedRequest): void {
   if (asked.headerValues("content-encoding").length === 0) return;
   throw unsupported("The price depends on the body: send it without Content-Encoding.");
@@ -82,7 +85,7 @@ function isJson(contentType: string): boolean {
 
 function queryField(name: string, query: string, known: KnownFields): string | undefined {
   const source: Source = { in: "query", name };
-  // Some programs end a field there.
+  // Some programs end a field at a semicolon.
   if (query.includes(";")) throw invalid(source, "The query has a semicolon.", "is beside a semicolon");
   const values: string[] = [];
   for (const part of query.split("&")) {
@@ -115,7 +118,7 @@ function headerOf(name: string, asked: AskedRequest): string | undefined {
   const [value, ...more] = asked.headerValues(name);
   if (more.length > 0)
     throw invalid(source, `${placeOf(source)} is there more than once.`, "is there more than once");
-  // A header that is of the connection does not reach the job.
+  // A header that `Connection` lists does not reach the job.
   const ofConnection = asked
     .headerValues("connection")
     .join(",")
@@ -147,7 +150,7 @@ function placeOf(source: Source): string {
   return `The ${source.in}'s ${source.name}`;
 }
 
-/** Refusal of a request that has no price. @param problem of the value at the source, which completes `/n …` */
+/** Refusal of a request that has no price. @param problem completes `/n …`, where `/n` is the source */
 export function invalid(
   source: Source,
   sentence: string,

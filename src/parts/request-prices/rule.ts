@@ -8,13 +8,13 @@ export type Source =
   /** A field of the query, a parameter of the route's path, or a header in lower case. */
   | { readonly in: "query" | "path" | "header"; readonly name: string };
 
-/** A number that a request has: the number at its source, or the characters or bytes there. */
+/** Number that is priced: the number at the source, or the count of characters or bytes there. */
 export interface Measure {
   readonly source: Source;
   readonly unit: "number" | "characters" | { readonly name: string; readonly bytes: bigint };
 }
 
-/** Rule by which the price of a request comes about. Amounts are in 10^-18 dollars. */
+/** Rule that calculates the price of a request. Amounts are in 10^-18 dollars. */
 export type Rule =
   | {
       readonly kind: "each";
@@ -32,7 +32,7 @@ export type Rule =
       readonly other: bigint | undefined;
     };
 
-/** The whole request has the price of the first tier that it fits in. */
+/** Tier of prices. The first tier that a request fits in sets the price of the whole request. */
 export interface Tier {
   /** Undefined if the last tier has no bound. */
   readonly upTo: bigint | undefined;
@@ -113,7 +113,7 @@ export function boundsOf(rule: Rule): { readonly from: bigint; readonly upTo: bi
   return { from: sorted[0] ?? 0n, upTo: sorted.at(-1) ?? 0n };
 }
 
-/** Says how a price comes about. */
+/** Describes how a rule calculates a price. */
 export function ruleText(rule: Rule): string {
   switch (rule.kind) {
     case "each": {
@@ -136,13 +136,13 @@ export function ruleText(rule: Rule): string {
   }
 }
 
-/** Returns what a number of a request counts: `the characters of /text in the JSON body`. */
+/** Describes the number that is priced: `the characters of /text in the JSON body`. */
 export function measureText({ source, unit }: Measure): string {
   if (unit === "number") return sourceText(source);
   return unit === "characters" ? `the characters of ${sourceText(source)}` : `the ${unit.name} of the body`;
 }
 
-/** Returns what was counted in a request: `3 KiB of the body`. */
+/** Describes the units that a request has: `3 KiB of the body`. */
 export function countText({ source, unit }: Measure, units: bigint): string {
   if (unit === "number") return `${units} units of ${sourceText(source)}`;
   return unit === "characters"

@@ -5,9 +5,9 @@ import type { AcceptedToken } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 
-/** Questions that one RPC is asked at once: anyone can cause one, and payments need the RPC too. */
+/** Most concurrent calls to one RPC, because anyone can cause a call, and payments need the RPC too. */
 const MAX_CALLS_PER_RPC = 4;
-/** Questions that may wait for one RPC. */
+/** Most calls that wait for one RPC. */
 const MAX_WAITING_PER_RPC = 32;
 
 interface NetworkRpc {
@@ -16,7 +16,7 @@ interface NetworkRpc {
   readonly limit: LimitFunction;
 }
 
-/** Asks the accounts that are contracts about signatures (ERC-1271), each on its own network. */
+/** Checks signatures by calling the accounts that are contracts (ERC-1271), each on its own network. */
 export class AccountContracts {
   readonly #timeoutMs: number;
   readonly #telemetry: Telemetry;
@@ -28,7 +28,7 @@ export class AccountContracts {
     this.#telemetry = parts.telemetry;
   }
 
-  /** Uses the RPCs of these tokens from now on. */
+  /** Replaces the RPCs by the RPCs of these tokens. */
   watch(tokens: readonly Pick<AcceptedToken, "network" | "rpcUrl">[]): void {
     const rpcs = new Map<string, NetworkRpc>();
     for (const { network, rpcUrl } of tokens) {
@@ -40,8 +40,8 @@ export class AccountContracts {
   }
 
   /**
-   * Returns false too where no RPC is configured for the network.
-   * @throws GatewayError `permission_check_failed` when the chain gives no answer
+   * Reports whether the account's contract approves a signature. Without an RPC for the network, the result is false.
+   * @throws GatewayError `permission_check_failed` if the RPC does not respond
    */
   async approve(
     network: string,

@@ -20,13 +20,16 @@ export const EVM_SIGN_IN: AccountSignIn = {
   },
 };
 
-/** Returns what the contract of an account is asked about a signature of a text. */
+/** Returns the call that asks an account's contract to approve a signature of a text. */
 export function contractQuestion(text: string, account: string, signature: string) {
   const hex = parseSignatureHex(signature) ?? "0x";
   return { account: account as Hex, hash: hashMessage(text), signature: innerSignature(hex) };
 }
 
-/** Leaves out how to deploy the account's contract (ERC-6492): an account that has paid is deployed. */
+/**
+ * Removes the instructions to deploy the account's contract (ERC-6492), because the contract of an account that has paid is
+ * deployed.
+ */
 function innerSignature(signature: Hex): Hex {
   if (!isErc6492Signature(signature)) return signature;
   try {

@@ -4,11 +4,11 @@ const refusal = { $ref: "#/components/schemas/Refusal" };
 
 const refusedBy = (status: number) => ({ [status]: { $ref: "#/components/responses/Refused" } });
 
-/** `GET /x402/calls`. It costs nothing, though it is answered 402: x402's clients sign in then. */
+/** `GET /x402/calls`. The route is free. It answers 402 because that makes x402 clients sign in. */
 const LIST_CALLS = {
   operationId: "list_calls",
   summary: "List your own calls",
-  description: "Lists the calls that an account paid for, newest first, to the account itself.",
+  description: "Lists the calls that the signed-in account paid for, newest first.",
   parameters: [
     {
       name: "SIGN-IN-WITH-X",
@@ -19,21 +19,21 @@ const LIST_CALLS = {
     {
       name: "before",
       in: "query",
-      description: "That of `next` on the page before",
+      description: "Query of `next` on the page before",
       schema: { type: "integer", minimum: 1 },
     },
   ],
   security: [{ SignIn: [] }],
   responses: {
     200: {
-      description: "One page of calls; it can be short, or empty, although more follow.",
+      description: "One page of calls; it can be short or empty even if more pages follow.",
       content: {
         "application/json": {
           schema: {
             type: "object",
             properties: {
               calls: { type: "array", items: { $ref: "#/components/schemas/Call" } },
-              next: { ...text, description: "Path of the next page; absent on the last" },
+              next: { ...text, description: "Path of the next page; absent on the last page" },
             },
             required: ["calls"],
           },
@@ -91,7 +91,7 @@ const SCHEMAS = {
   },
 };
 
-/** The list of a payer's calls in OpenAPI. It refers to schemas and responses that every shop has. */
+/** OpenAPI description of the list of a payer's calls. It refers to schemas and responses that every shop has. */
 export const OPEN_API = {
   paths: { "/x402/calls": { get: LIST_CALLS } },
   schemas: SCHEMAS,
@@ -101,7 +101,7 @@ export const OPEN_API = {
       in: "header",
       name: "SIGN-IN-WITH-X",
       description: "A challenge that the payer has signed",
-      // The name by which discovery libraries know a sign-in.
+      // Discovery libraries know a sign-in by this key.
       "x-agentcash-auth-kind": "siwx",
     },
   },

@@ -11,7 +11,7 @@ import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import { callPath } from "../../x402/wire/paths.ts";
 import type { SignIn } from "./sign-in.ts";
 
-/** Payments that one page looks at. */
+/** Payments that one page reads. */
 const PAGE = 50;
 
 interface Parts {
@@ -47,7 +47,7 @@ export class PayerCallsRoute {
     return jsonResponse(200, { calls: calls.filter((call) => call !== undefined), ...next });
   }
 
-  /** Returns undefined for a call of another network, and for a call that is not paid for. */
+  /** Describes a call; undefined for a call on another network, and for an unpaid call. */
   async #describe(
     { callId, key, symbol, amount, transferMethod, createdAt }: PaymentRecord,
     { payer, network }: ProvenPayer,

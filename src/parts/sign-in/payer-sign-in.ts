@@ -7,7 +7,7 @@ import { PayerCallsRoute } from "./payer-calls-route.ts";
 import { SignIn } from "./sign-in.ts";
 import { SIGN_IN } from "./sign-in-message.ts";
 
-/** The payers' sign-in at each configuration. Its connections to chains outlive a reload. */
+/** Sign-in of payers, made anew for each configuration. The connections to chains are kept over a reload. */
 export class PayerSignIn implements X402Part {
   readonly #services: Services;
   readonly #contracts: AccountContracts;

@@ -5,14 +5,14 @@ import { GatewayError } from "../../core/errors.ts";
 import type { AccessTokens, ProofPurpose } from "../../x402/calls/access-tokens.ts";
 import type { SignInChallenge } from "./sign-in-message.ts";
 
-/** Time for which a challenge can be signed. */
+/** Time limit for signing a challenge. */
 export const LIFETIME_MS = 5 * 60_000;
-/** Difference of the replicas' clocks that is no sign of a wrong time. */
+/** Tolerated difference between the clocks of replicas. */
 const MAX_SKEW_MS = 60_000;
-/** 16 bytes as hex, of which a nonce has two: chance, and the seal. */
+/** Characters of 16 bytes in hex. A nonce has two such halves: random bytes, and the seal. */
 const HALF = 32;
 
-/** Makes challenges, and recognises them: each is sealed, so that nothing is kept about it before it is used. */
+/** Makes and recognises challenges. Each challenge is sealed, so that jobgate need not store it before it is used. */
 export class SignInChallenges {
   readonly #tokens: Pick<AccessTokens, "seal">;
   readonly #clock: Clock;
@@ -40,7 +40,7 @@ export class SignInChallenges {
   }
 
   /**
-   * Checks that jobgate made a challenge for a purpose, and that it can still be used.
+   * Checks that jobgate made a challenge for a purpose, and that the challenge has not expired.
    * @throws GatewayError `signature_mismatch`, `signature_expired`
    */
   check(challenge: SignInChallenge, purpose: ProofPurpose): void {
@@ -53,7 +53,7 @@ export class SignInChallenges {
     const seal = this.#seal(nonce.slice(0, HALF), { issuedAt, expirationTime }, purpose);
     const isOwn = equalInConstantTime(nonce.slice(HALF), seal);
     if (!isOwn || challenge.version !== fixed.version || challenge.statement !== fixed.statement)
-      throw mismatch("The challenge was not made here, or was changed.");
+      throw mismatch("The challenge was not made by this jobgate, or was changed.");
     const now = this.#clock();
     if (Date.parse(issuedAt) > now + MAX_SKEW_MS) throw mismatch("The challenge is from the future.");
     if (Date.parse(expirationTime) <= now)
@@ -71,7 +71,7 @@ export class SignInChallenges {
   ): string {
     const sealed = ["sign-in", chance, times.issuedAt, times.expirationTime, url, statement];
     const seal = this.#tokens.seal(sealed.join("\n"));
-    // A nonce has only letters and digits.
+    // Hex, because a nonce may have only letters and digits.
     return Buffer.from(seal, "base64url").toString("hex").slice(0, HALF);
   }
 }

@@ -5,32 +5,32 @@ import type { HttpRequest } from "../../http/request.ts";
 import type { ProofPurpose } from "../../x402/calls/access-tokens.ts";
 import type { AccountSignIn } from "../../x402/methods/method.ts";
 
-/** x402's extension for payers who prove who they are (CAIP-122), and in upper case its header. */
+/** x402's extension by which payers prove their identity (CAIP-122). In upper case, the name of its header. */
 export const SIGN_IN = "sign-in-with-x";
 const NAME = SIGN_IN.toUpperCase();
 
-/** Data of a challenge that the client signs and sends back as it is. */
+/** Data of a challenge that the client signs and sends back unchanged. */
 export interface SignInChallenge {
   readonly domain: string;
   readonly uri: string;
   readonly version: string;
   readonly statement: string;
   readonly nonce: string;
-  /** RFC 3339, as is `expirationTime`. */
+  /** Time in RFC 3339, like `expirationTime`. */
   readonly issuedAt: string;
   readonly expirationTime: string;
 }
 
 /** A challenge with the account that claims to have signed it. */
 export interface SignInMessage extends SignInChallenge {
-  /** As the message spells it. */
+  /** Address with the message's spelling. */
   readonly address: string;
   /** CAIP-2. */
   readonly chainId: string;
   readonly signature: string;
 }
 
-/** Other fields would be lines of the message that no challenge has, so its signature would not match. */
+/** Other fields are ignored. They would be lines of the message that no challenge has, so the signature would not match. */
 const payload = z.object({
   domain: z.string(),
   uri: z.string(),
@@ -50,7 +50,7 @@ export function carriesSignIn({ headers }: HttpRequest): boolean {
 }
 
 /**
- * @param accountsOf returns how the accounts of a network sign in; undefined if they do not
+ * @param accountsOf returns how the accounts of a network sign in; undefined if they cannot sign in
  * @throws GatewayError `invalid_signature`
  */
 export function readSignIn(

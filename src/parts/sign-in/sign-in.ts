@@ -14,7 +14,9 @@ import { contractQuestion, EVM_SIGN_IN, isEvmNetwork } from "./evm-sign-in.ts";
 import { LIFETIME_MS, SignInChallenges } from "./sign-in-challenges.ts";
 import { carriesSignIn, readSignIn, SIGN_IN, type SignInMessage, signInText } from "./sign-in-message.ts";
 
-/** Time for which a used nonce is remembered after its challenge has expired, for replicas whose clocks are slow. */
+/**
+ * Seconds for which a used nonce is remembered after its challenge expires, because the clock of another replica can be slow.
+ */
 const MARGIN_SECS = 600;
 
 const NOTHING_TO_PAY = {
@@ -37,7 +39,7 @@ interface Parts {
   readonly nonces: NonceLedger;
   readonly contracts: AccountContracts;
   readonly limits: Pick<ClientLimits, "countUnpaid" | "countWrongToken">;
-  /** CAIP-2 networks whose accounts can sign in, and how they do; undefined on EVM chains. */
+  /** CAIP-2 networks whose accounts can sign in, with the way to sign in; undefined on EVM chains. */
   readonly networks: ReadonlyMap<string, AccountSignIn | undefined>;
   readonly publicUrl: string;
   readonly clock: Clock;
@@ -63,8 +65,8 @@ export class SignIn implements PayerProof {
   readonly isIn = carriesSignIn;
 
   /**
-   * Returns the 402 with a new challenge. x402 clients look for it there. The official `wrapFetchWithSIWx` signs in on the
-   * network of the first offer. So the 402 has offers, in a scheme that no client can pay.
+   * Returns the 402 with a new challenge. x402 clients expect the challenge in a 402. The official `wrapFetchWithSIWx` signs in
+   * on the network of the first offer, so the 402 has offers, in a scheme that no client can pay.
    */
   challenge(): HttpResponse {
     const required: PaymentRequired = {
@@ -92,7 +94,7 @@ export class SignIn implements PayerProof {
   }
 
   /**
-   * Returns the payer who signed the request's challenge, and uses it up.
+   * Returns the payer who signed the request's challenge, and marks the challenge as used.
    * @throws GatewayError `invalid_signature`, `signature_mismatch`, `signature_expired`, `signature_replay`,
    * `permission_check_failed`, `rate_limited`
    */
@@ -105,7 +107,8 @@ export class SignIn implements PayerProof {
     const payer = oneSpelling(message.address);
     const isByKey = await accounts.isSigned(text, message);
     const signedIn = { payer, network: message.chainId, isByKey };
-    // Used up before the RPC is asked: a challenge makes it answer one question, and a client makes few.
+    // The challenge is marked as used before the RPC is called. So a challenge causes one call, and a client can send few wrong
+    // challenges.
     if (!isByKey) limits.countWrongToken(request);
     await this.#useUp(message);
     if (isByKey) return signedIn;
@@ -113,7 +116,7 @@ export class SignIn implements PayerProof {
     if (accounts === EVM_SIGN_IN && (await contracts.approve(message.chainId, question))) return signedIn;
     throw new GatewayError(
       "signature_mismatch",
-      "The signature is neither the account's own, nor approved by its contract on this network. Sign a new challenge.",
+      "The account did not sign the challenge, and no contract of the account on this network approves the signature. Sign a new challenge.",
     );
   }
 
@@ -129,7 +132,10 @@ export class SignIn implements PayerProof {
     }
   }
 
-  /** Returns how the accounts of a network sign in. Accounts of every EVM chain can: the network tells their calls apart. */
+  /**
+   * Returns how the accounts of a network sign in. Accounts of every EVM chain can sign in, because the network tells their
+   * calls apart.
+   */
   #accountsOf(network: string): AccountSignIn | undefined {
     return isEvmNetwork(network) ? EVM_SIGN_IN : this.#parts.networks.get(network);
   }

@@ -2,7 +2,7 @@ import { encodeDelivery, lengthDelimited } from "../../delivery/job-call-codec.t
 import type { GrpcCall } from "../../grpc/grpc-call.ts";
 import type { ClaimedCall } from "../../store/contract/work-queue.ts";
 
-/** Bounds on one GatewayMessage; a JobCall of more bytes comes alone. */
+/** Bounds on one GatewayMessage. A JobCall with more bytes has a message of its own. */
 const MAX_JOB_CALLS = 256;
 const MAX_BYTES = 1024 * 1024;
 /** Field number of `GatewayMessage.job_calls`. */
@@ -16,7 +16,7 @@ interface Draft {
   bytes: number;
 }
 
-/** Writes what a Work stream sends in one turn of the event loop as few GatewayMessages. */
+/** Collects what a Work stream sends in one turn of the event loop, and writes it as few GatewayMessages. */
 export class GatewayMessages {
   readonly #call: GrpcCall;
   readonly #leaseMs: number;
@@ -39,7 +39,7 @@ export class GatewayMessages {
 
   /** Adds an encoded GatewayMessage of one Statuses. Calls `onWritten` as {@link addJobCall} does. */
   addStatuses(encoded: Uint8Array, onWritten: () => void): void {
-    // Two encodings in a row are the encoding of one message that has the fields of both.
+    // Concatenated encodings of two messages encode one message with the fields of both.
     this.#add([encoded], 0, onWritten);
   }
 

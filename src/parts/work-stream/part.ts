@@ -1,6 +1,6 @@
 import type { Part } from "../../part.ts";
 
-/** Work: one stream that carries JobCalls to a runner, and its outcomes. */
+/** RPC Work: one stream that carries JobCalls to a runner, and outcomes back. */
 export const part: Part = {
   async load() {
     const { workStream } = await import("./work-stream.ts");

@@ -3,8 +3,8 @@ import type { LeaseStatuses } from "../../delivery/lease-requests.ts";
 import type { LeaseAck } from "../../delivery/runner-requests.ts";
 
 /*
- * The messages of Work that come with every job are read and written by hand: protobuf-es, which reads the schema each
- * time, needs ten times as long. https://protobuf.dev/programming-guides/encoding/
+ * The frequent messages of Work are read and written by hand, because protobuf-es reads the schema each time and takes ten
+ * times as long. https://protobuf.dev/programming-guides/encoding/
  */
 
 /** Tags: field number and wire type. */
@@ -25,16 +25,16 @@ const STATUSES_EXTENDS = (4 << 3) | LENGTH_DELIMITED;
 
 const EMPTY = new Uint8Array(0);
 
-/** A RunnerMessage that has nothing but acks. */
+/** RunnerMessage that has only acks. */
 interface AckMessage {
   readonly sequence: bigint;
   readonly acks: LeaseAck[];
 }
 
-/** Thrown when a message cannot be read by hand. */
+/** Error for a message that this reader cannot read. */
 const UNUSUAL = new Error("Not a plain message of acks");
 
-/** Reads a RunnerMessage of acks. @returns undefined for any other, whether it is a RunnerMessage or not */
+/** Reads a RunnerMessage of acks. @returns undefined for other bytes, whether they are a RunnerMessage or not */
 export function decodeAcks(bytes: Buffer): AckMessage | undefined {
   try {
     return readAckMessage(new WireReader(bytes, 0, bytes.byteLength));
@@ -83,7 +83,7 @@ function readResult(reader: WireReader): NonNullable<LeaseAck["result"]> {
   return { body, contentType };
 }
 
-/** Reads a part of a message. Its methods throw {@link UNUSUAL} at the end, and for values that are rare. */
+/** Reads a part of a message. Its methods throw {@link UNUSUAL} at the end of the part, and for rare values. */
 class WireReader {
   readonly #bytes: Buffer;
   readonly #end: number;
@@ -125,7 +125,7 @@ class WireReader {
     return this.#bytes.subarray(start, this.#at);
   }
 
-  /** Reads ASCII. Other text may be no UTF-8, which protobuf-es checks. */
+  /** Reads ASCII. Other text is left to protobuf-es, which checks that it is UTF-8. */
   text(): string {
     const start = this.#skip();
     for (let at = start; at < this.#at; at++) if ((this.#bytes[at] as number) >= 0x80) throw UNUSUAL;

@@ -25,7 +25,7 @@ import { GatewayMessages } from "./gateway-messages.ts";
 import { decodeAcks, encodeStatuses } from "./work-codec.ts";
 
 /**
- * Bounds on the memory of one stream. Beyond them it reads no more, until the store has answered and the runner has
+ * Bounds on the memory of one stream. A stream at these bounds stops reading until the store has answered and the runner has
  * read its statuses. A runner that reads nothing can still finish as many JobCalls as one stream may have in flight.
  */
 const MAX_UNANSWERED_LEASES = RUNNER_LIMITS.maxInFlight;
@@ -34,7 +34,7 @@ const MAX_UNANSWERED_BYTES = RUNNER_LIMITS.requestBytes;
 /** Requests of one RunnerMessage. */
 type WorkMessage = LeaseMessage & Pick<RunnerMessage, "sequence">;
 
-/** One call of Work: carries JobCalls to a runner, and its outcomes and their statuses. */
+/** One call of Work. It carries JobCalls to a runner, the runner's outcomes, and the statuses of these outcomes. */
 class WorkStream implements CallSink, MessageListener {
   readonly carriesOutcomes = true;
   readonly #call: GrpcCall;
@@ -50,7 +50,7 @@ class WorkStream implements CallSink, MessageListener {
   /** Leases whose statuses are not written. */
   #unansweredLeases = 0;
   #isReading = true;
-  /** Set once the stream only waits for answers that are still due. */
+  /** Status with which the stream ends. It is set when the stream waits only for outstanding answers. */
   #ending: GrpcStatus | undefined;
 
   constructor(options: RunnerStreamOptions) {
@@ -75,7 +75,7 @@ class WorkStream implements CallSink, MessageListener {
 
   onEnd(isWhole: boolean): void {
     if (isWhole && this.#subscription !== undefined) {
-      // A paused runner has finished what it had: anything else was on its way when it half-closed.
+      // A paused runner has finished its JobCalls. Other JobCalls were on their way to it when it half-closed.
       this.#dispatcher.unsubscribe(this.#subscription, { excused: this.#subscription.isPaused });
       this.#endOnceAnswered({ code: status.OK, details: "" });
     } else {
@@ -104,12 +104,14 @@ class WorkStream implements CallSink, MessageListener {
   #open({ subscribe, maxInFlight }: RunnerMessage): void {
     if (this.#subscription !== undefined) {
       if (subscribe !== undefined)
-        throw new InvalidRequestError("subscribe came again: send it in the first message only.");
+        throw new InvalidRequestError(
+          "A later message has subscribe: send subscribe in the first message only.",
+        );
       if (maxInFlight !== undefined) this.#subscription.setMaxInFlight(readMaxInFlight(maxInFlight));
       return;
     }
     if (subscribe === undefined)
-      throw new InvalidRequestError("The first message has no subscribe: send it first.");
+      throw new InvalidRequestError("The first message has no subscribe: send subscribe in it.");
     const asked = readSubscribe(subscribe, this.#call.peer);
     const request = { ...asked, maxInFlight: readMaxInFlight(maxInFlight ?? asked.maxInFlight) };
     this.#subscription = openStream(this.#call, {

@@ -5,11 +5,11 @@ import { fileErrorText } from "../../../config/named-files.ts";
 import { isObject } from "../../../core/objects.ts";
 import { printable } from "../../../core/printable.ts";
 
-/** Time in which an API sends its description. */
+/** Time limit of downloading a description. */
 const TIMEOUT_MS = 30_000;
-/** Largest description. The largest public APIs have descriptions of 13 MB. */
+/** Most bytes of a description. The largest public APIs have descriptions of 13 MB. */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** References in a row, after which they lead in a circle. */
+/** Longest chain of references. A longer chain is taken for a circle. */
 const MAX_REFERENCES = 20;
 
 /** A part of a description that cannot be used. The message completes "the operation …". */
@@ -20,7 +20,7 @@ export class DescriptionProblem extends Error {
 /** An API's description of itself, OpenAPI 3. */
 export interface OpenApiDocument {
   readonly content: Readonly<Record<string, unknown>>;
-  /** URL that it was read from; absent for a file. */
+  /** URL of the description; undefined for a file. */
   readonly url?: string;
 }
 
@@ -31,7 +31,7 @@ export interface OpenApiDocument {
  */
 export async function readDocument(source: string): Promise<OpenApiDocument> {
   if (!/^https?:\/\//i.test(source)) return documentOf(source, await readBytes(source));
-  if (!URL.canParse(source)) throw new Refusal([`--openapi has a URL that is none; ${EXPECTED}`]);
+  if (!URL.canParse(source)) throw new Refusal([`--openapi has a malformed URL; ${EXPECTED}`]);
   // The shown and stored URL has no credentials.
   const { url: address, headers } = splitCredentials(source);
   const shown = withoutQuery(address);
@@ -47,10 +47,10 @@ function withoutQuery(address: string): string {
 
 async function documentOf(source: string, bytes: Uint8Array): Promise<OpenApiDocument> {
   const content = await parse(bytes, source);
-  if (!isObject(content)) throw new Refusal([`${source} is no object; ${EXPECTED}`]);
+  if (!isObject(content)) throw new Refusal([`${source} is not an object; ${EXPECTED}`]);
   if (typeof content.swagger === "string")
     throw new Refusal([
-      `${source} is Swagger ${content.swagger}; ${EXPECTED}, which converters such as swagger2openapi make of it`,
+      `${source} is Swagger ${content.swagger}; ${EXPECTED}, to which tools such as swagger2openapi convert it`,
     ]);
   if (typeof content.openapi !== "string" || !/^3\.[0-9]/.test(content.openapi))
     throw new Refusal([
@@ -80,7 +80,7 @@ async function request(
   }
 }
 
-/** @throws Refusal above the greatest size of a description */
+/** @throws Refusal for a description that is too large */
 async function collected(source: string, bytes: AsyncIterable<Uint8Array> | []): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -102,11 +102,11 @@ async function readBytes(path: string): Promise<Uint8Array> {
 }
 
 async function parse(bytes: Uint8Array, source: string): Promise<unknown> {
-  // The decoder leaves out the mark of byte order that some programs write.
+  // The decoder drops the byte order mark that some programs write.
   const text = new TextDecoder().decode(bytes);
   try {
     if (/^\s*\{/.test(text)) return JSON.parse(text);
-    // Bundled, the CommonJS module has no named exports.
+    // The CommonJS module has no named exports once it is bundled.
     const yaml = (await import("yaml")).default;
     return yaml.parse(text, { logLevel: "error" });
   } catch (error) {
@@ -137,7 +137,7 @@ function decode(part: string): string {
   }
 }
 
-/** Follows the references of an object of a description. @returns undefined for what is no object */
+/** Follows the references of an object of a description. @returns undefined if the value is not an object */
 export function resolved(
   document: OpenApiDocument,
   value: unknown,

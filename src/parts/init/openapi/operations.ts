@@ -22,7 +22,7 @@ const MAX_SHOWN = 200;
 export interface DescribedRoute {
   /** As the configuration has it: `GET /weather/{city}`. */
   readonly route: string;
-  /** Dollars that the description itself asks for. */
+  /** Price in dollars, from the description. */
   readonly price?: string;
   /** Reason why its price is not used. Completes "its x-payment-info …". */
   readonly ignoredPrice?: string;
@@ -36,7 +36,7 @@ export interface Finding {
   readonly reason: string;
 }
 
-/** An API as its description has it. */
+/** An API as read from its description. */
 export interface DescribedApi {
   readonly title?: string;
   /** URL that the paths are appended to. */
@@ -54,7 +54,7 @@ export async function describedApi(document: OpenApiDocument): Promise<Described
   const leftOut: Finding[] = [];
   const names = new Set<string>();
   if (paths !== undefined && !isObject(paths))
-    leftOut.push({ operation: "paths", reason: "are no object, so that they have no operation" });
+    leftOut.push({ operation: "paths", reason: "are not an object, so there are no operations" });
   for (const [path, item] of Object.entries(isObject(paths) ? paths : {})) {
     if (!path.startsWith("/")) continue;
     for (const method of METHODS) {
@@ -63,14 +63,14 @@ export async function describedApi(document: OpenApiDocument): Promise<Described
         const shared = resolved(document, item);
         if (shared?.[method] === undefined) continue;
         const own = resolved(document, shared[method]);
-        if (own === undefined) throw new DescriptionProblem("is no object");
+        if (own === undefined) throw new DescriptionProblem("is not an object");
         const { route, renamed } = routeOf(method.toUpperCase(), path);
         const name = freeName(nameOf(own, operation), names);
         const details = await readDetails({ document, shared, own, name, route, renamed });
         names.add(name);
         routes.push(defined({ route, ...priceOf(own), details }));
       } catch (error) {
-        // The stack ends in schemas that are nested in each other ten thousand times.
+        // Schemas that are nested ten thousand levels deep overflow the stack.
         const isTooDeep = error instanceof RangeError;
         if (!(error instanceof DescriptionProblem || isTooDeep)) throw error;
         leftOut.push({
@@ -114,7 +114,7 @@ async function readDetails(operation: {
   });
 }
 
-/** Reads the body of a request. A schema that jobgate cannot check is left to the API. */
+/** Reads the body of a request. A schema that jobgate cannot check is left out, and the API checks the body. */
 async function inputOf(document: OpenApiDocument, requestBody: unknown): Promise<RouteDetails["input"]> {
   const body = resolved(document, requestBody);
   const media = isObject(body?.content) ? body.content : {};
@@ -130,7 +130,7 @@ async function inputOf(document: OpenApiDocument, requestBody: unknown): Promise
     const text = schema === undefined ? undefined : JSON.stringify(schema, null, 2);
     const compiled = text === undefined ? undefined : await BodySchema.compile(text);
     const fits = json === undefined || (compiled?.check(Buffer.from(json)).length ?? 0) === 0;
-    // A body that may be left out, or may be of another type, is the API's to check.
+    // The API checks a body that is optional or can have another type.
     const isJson = types.every((one) => /json/i.test(one));
     const isRequired = body?.required === true || compiled?.check(Buffer.from("{}")).length !== 0;
     return defined({
@@ -177,7 +177,7 @@ function urlOf({ content, url }: OpenApiDocument): string | undefined {
   return /^https?:$/.test(protocol) ? `${origin}${pathname.replace(/\/+$/, "")}` : undefined;
 }
 
-/** Reads the price as discovery libraries have it: `x-payment-info.price` of mode `fixed` in dollars. */
+/** Reads the price that discovery libraries write: `x-payment-info.price` of mode `fixed` in dollars. */
 function priceOf({ "x-payment-info": info }: Fields): Pick<DescribedRoute, "price" | "ignoredPrice"> {
   if (info === undefined) return {};
   const { mode, currency, amount } = isObject(info) && isObject(info.price) ? info.price : {};
@@ -206,7 +206,7 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   }
 }
 
-/** Text of a configuration that names a variable or a file, of which a description must not read anything. */
+/** Returns true for a text that the configuration would replace by a variable or a file, which a description must not read. */
 const isReference = (text: string) => /^(env|file):/.test(text);
 
 function oneLine(value: unknown, most: number): string | undefined {
@@ -221,7 +221,7 @@ function prose(value: unknown): string | undefined {
   return text === "" || isReference(text) ? undefined : text;
 }
 
-/** Cuts a text, and no character of two UTF-16 units. */
+/** Cuts a text without splitting a surrogate pair. */
 function cut(text: string, most: number): string {
   return text.slice(0, most).replace(/[\uD800-\uDBFF]$/, "");
 }

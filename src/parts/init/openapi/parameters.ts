@@ -4,7 +4,7 @@ import type { Parameters } from "../../../core/parameters.ts";
 import { DescriptionProblem, type OpenApiDocument, resolved } from "./document.ts";
 import { parameterSchema } from "./schemas.ts";
 
-/** Names in a query of the configuration that are no fields. */
+/** Keys of `query` in the configuration that are not names of fields. */
 const RESERVED = ["required", "additionalProperties"];
 const FIELD = /^[\x21-\x7e]{1,128}$/;
 
@@ -14,13 +14,13 @@ type Fields = Readonly<Record<string, unknown>>;
 export interface ReadParameters {
   /** Schemas of path and query; undefined if there are none. */
   readonly query: Pick<Parameters, "properties" | "required"> | undefined;
-  /** Names of headers, lower case. */
+  /** Names of headers in lower case. */
   readonly headers: readonly string[];
 }
 
 /**
  * Reads the parameters of an operation.
- * @param lists parameters of the path, and parameters of the operation, which replace them
+ * @param lists parameters of the path, then parameters of the operation, which replace parameters of the same name
  * @param renamed names of the route by the names of the description
  */
 export async function readParameters(
@@ -52,7 +52,7 @@ export async function readParameters(
   };
 }
 
-/** Reports whether a parameter is an object, whose properties are fields of other names. */
+/** Reports whether a parameter is an object. The properties of an object are fields with names of their own. */
 function isSpread(document: OpenApiDocument, { schema, style }: Fields): boolean {
   return style === "deepObject" || resolved(document, schema)?.type === "object";
 }
@@ -68,7 +68,7 @@ async function schemaOf(document: OpenApiDocument, parameter: Fields): Promise<o
     const isAnyText = isJoined || parameter.allowEmptyValue === true;
     const full = isAnyText ? about : { ...about, ...exampleOf(parameter), ...schema };
     const text = JSON.stringify(full);
-    // A string of the configuration with one of these beginnings would be read from elsewhere.
+    // The configuration would read such a string from a variable, a file or another schema.
     if (/"(?:env|file):|"\$(?:ref|dynamicRef|id)":/.test(text)) return {};
     await compiled(document, JSON.stringify(schema));
     return full;
@@ -78,7 +78,7 @@ async function schemaOf(document: OpenApiDocument, parameter: Fields): Promise<o
   }
 }
 
-/** Schemas of each description that were compiled, which takes a while: most parameters share a few. */
+/** Compiled schemas by description, because compiling is slow and most parameters share a few schemas. */
 const known = new WeakMap<OpenApiDocument, Map<string, Promise<unknown>>>();
 
 /** @throws SchemaProblem */

@@ -1,17 +1,17 @@
 import { parseRoute } from "../../../core/route.ts";
 import { DescriptionProblem } from "./document.ts";
 
-/** A route, and the names that the parameters of its path have in it. */
+/** A route, and the new names of the parameters in its path. */
 export interface NamedRoute {
   readonly route: string;
-  /** Names of the route by the names of the description. */
+  /** Names in the route by names in the description. */
   readonly renamed: ReadonlyMap<string, string>;
 }
 
 /**
  * Returns the route of an operation.
  * @param path template of the description: `/weather/{city-name}`
- * @throws DescriptionProblem for a path that no route has
+ * @throws DescriptionProblem for a path that no route can have
  */
 export function routeOf(method: string, path: string): NamedRoute {
   const renamed = new Map<string, string>();
@@ -23,7 +23,7 @@ export function routeOf(method: string, path: string): NamedRoute {
         if (i > 0 && i === all.length - 1) return segment;
         throw new DescriptionProblem("has an empty segment");
       }
-      // Gateways of clouds write the parameter of all segments that are left so.
+      // Cloud gateways write `{name+}` for a parameter that matches all remaining segments.
       const [, name, rest] = /^\{([^{}]+?)(\+?)\}$/.exec(segment) ?? [];
       if (name === undefined) return segment;
       const own = name.replace(/[^A-Za-z0-9_]/g, "_").replace(/^(?=[0-9])/, "_");

@@ -3,13 +3,13 @@ import { type OpenApiDocument, valueAt } from "./document.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Keywords with schemas by name. */
+/** Keywords whose values are schemas by name. */
 const NAMED = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"]);
-/** Keywords with data, which may look like a schema. */
+/** Keywords whose values are data, which are kept even if they look like a schema. */
 const DATA = new Set(["const", "enum", "default", "examples", "required", "dependentRequired"]);
-/** Keywords that only OpenAPI has, and the dialect, which is 2020-12 here. */
+/** Keywords that only OpenAPI has, and `$schema`, because the dialect is always 2020-12 here. */
 const OF_OPENAPI = new Set(["$schema", "discriminator", "xml", "externalDocs", "example", "nullable"]);
-/** Keywords of schemas that are joined. */
+/** Keywords that combine schemas. */
 const JOINING = ["allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef"];
 
 /** Returns the JSON Schema 2020-12 of a request's body, with the schemas that it refers to as `$defs`. */
@@ -22,7 +22,7 @@ export function bodySchema(document: OpenApiDocument, schema: unknown): unknown 
   };
   const whole = converted(schema, refer);
   const definitions: Record<string, unknown> = {};
-  // A schema that is converted may add names, which the loop reaches too.
+  // Converting a schema can add names. The loop visits the added names too.
   for (const [reference, name] of names) definitions[name] = converted(valueAt(document, reference), refer);
   return names.size > 0 && isObject(whole) ? { ...whole, $defs: definitions } : whole;
 }
@@ -69,7 +69,7 @@ function converted(schema: unknown, refer: (reference: string) => Schema): unkno
   return withNull(withBounds(withRequired(Object.fromEntries(entries))), schema.nullable === true);
 }
 
-/** Leaves out what only answers have. */
+/** Drops required properties that only responses have (`readOnly`). */
 function withRequired({ required, ...schema }: Schema): Schema {
   if (!Array.isArray(required)) return schema;
   const { properties } = schema;
@@ -81,7 +81,7 @@ function withRequired({ required, ...schema }: Schema): Schema {
   return left.length === 0 ? schema : { ...schema, required: left };
 }
 
-/** Converts bounds as OpenAPI 3.0 has them: a number, and a boolean that excludes it. */
+/** Converts the exclusive bounds of OpenAPI 3.0, a number and a boolean, to one number. */
 function withBounds(schema: Schema): Schema {
   const { exclusiveMinimum, exclusiveMaximum, minimum, maximum, ...others } = schema;
   return {
@@ -109,7 +109,7 @@ function withNull(schema: Schema, isNullable: boolean): Schema {
 
 const isNull = (schema: unknown) => isObject(schema) && schema.type === "null";
 
-/** Makes the type of a parameter plain. */
+/** Reduces the schema of a parameter to a schema with one type, or to a schema that accepts every text. */
 function typed(schema: Schema): Schema {
   const { anyOf, oneOf, allOf, ...own } = schema;
   const choices = [anyOf, oneOf, allOf].find(Array.isArray)?.filter((one) => !isNull(one)) ?? [];

@@ -96,10 +96,10 @@ test.each([
 
 test("Says why paths, an operation or a schema cannot be read", async () => {
   expect((await describedApi({ content: { paths: [] } })).leftOut).toMatchObject([
-    { operation: "paths", reason: expect.stringContaining("are no object") },
+    { operation: "paths", reason: expect.stringContaining("are not an object") },
   ]);
   expect((await read({ "/a": { get: "text" } })).leftOut).toEqual([
-    { operation: "GET /a", reason: "is no object" },
+    { operation: "GET /a", reason: "is not an object" },
   ]);
   let schema: object = {};
   for (let depth = 0; depth < 20_000; depth++) schema = { items: schema };
@@ -349,7 +349,7 @@ test("Reads YAML, and JSON with a mark of byte order", async () => {
 test.each([
   ['{"swagger":"2.0"}', /is Swagger 2\.0; expected an OpenAPI description of version 3\.0 or later/],
   ['{"openapi":"4.0"}', /has "4\.0" as openapi; expected/],
-  ["- 1", /is no object; expected/],
+  ["- 1", /is not an object; expected/],
   ["{", /is neither JSON nor YAML: .*; expected/],
   ["a: [", /is neither JSON nor YAML: .*; expected/],
 ])("Refuses the description %s", async (text, reason) => {
