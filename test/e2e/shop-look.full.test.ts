@@ -39,7 +39,7 @@ test.each([
     await page.getByLabel("Text", { exact: true }).fill("a text that is long enough");
     wallet.refuses.set("eth_signTypedData_v4", 4001);
     await payButton(page).click();
-    await problem(page).getByText("You said no in the wallet.").waitFor();
+    await problem(page).getByText("You rejected the request in the wallet.").waitFor();
     await audit("refused");
     wallet.refuses.clear();
     await payButton(page).click();

@@ -94,8 +94,8 @@ test("The page of a job that is not sold on Solana loads no code for it, and fin
 });
 
 test.each([
-  [{ message: "User rejected the request." }, "You said no in the wallet. Nothing was paid."],
-  [{ message: "No.", code: 4001 }, "You said no in the wallet. Nothing was paid."],
+  [{ message: "User rejected the request." }, "You rejected the request in the wallet. Nothing was paid."],
+  [{ message: "No.", code: 4001 }, "You rejected the request in the wallet. Nothing was paid."],
   [{ message: "the ledger is locked" }, "Sun Wallet says: the ledger is locked. Nothing was paid."],
 ])("A wallet that answers %j sends nothing, and the same button tries again", async (refusal, words) => {
   const before = await earned();
@@ -133,7 +133,7 @@ test("An account with too little is told so by the seller, and the price that fo
   await page.getByLabel("Pages").fill("7");
   await expect.poll(() => payButton(page).textContent()).toBe("Pay 0.14 USDC");
   await payButton(page).click();
-  await problem(page).getByText("Has the account enough of the token?").waitFor();
+  await problem(page).getByText("Check that the account has enough of the token.").waitFor();
   await problem(page).getByText("Nothing was paid.").waitFor();
   expect(await earned()).toBe(before);
   await page.getByLabel("Sun Wallet").check();
@@ -197,7 +197,7 @@ test("With the keyboard alone a job is bought on Solana, and axe-core has nothin
   wallet.refuses = { message: "User rejected the request." };
   await payButton(page).focus();
   await page.keyboard.press("Enter");
-  await problem(page).getByText("You said no in the wallet.").waitFor();
+  await problem(page).getByText("You rejected the request in the wallet.").waitFor();
   await audit("refused");
   wallet.refuses = undefined;
   await page.keyboard.press("Enter");

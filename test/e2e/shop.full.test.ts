@@ -205,7 +205,7 @@ describe("problems before the payment", () => {
     await problem(page).getByText("Test Wallet does not know Base Sepolia.").waitFor();
     wallet.refuses.set("wallet_switchEthereumChain", 4001);
     await payButton(page).click();
-    await problem(page).getByText("You said no in the wallet. Nothing was paid.").waitFor();
+    await problem(page).getByText("You rejected the request in the wallet. Nothing was paid.").waitFor();
     wallet.refuses.clear();
     await payButton(page).click();
     await seeResult(page, '"km": 584.2');
@@ -217,7 +217,7 @@ describe("problems before the payment", () => {
     const { page, wallet } = await visit(shop.pageOf("route"));
     wallet.refuses.set("eth_signTypedData_v4", 4001);
     await payButton(page).click();
-    await problem(page).getByText("You said no in the wallet. Nothing was paid.").waitFor();
+    await problem(page).getByText("You rejected the request in the wallet. Nothing was paid.").waitFor();
     expect(await earned()).toBe(before);
     wallet.refuses.clear();
     await payButton(page).click();
@@ -233,7 +233,7 @@ describe("problems before the payment", () => {
     // A wallet that cannot tell leaves it to the facilitator.
     wallet.refuses.set("eth_call", -32_603);
     await payButton(page).click();
-    await problem(page).getByText("Has the account enough of the token?").waitFor();
+    await problem(page).getByText("Check that the account has enough of the token.").waitFor();
     await expect.poll(() => payButton(page).textContent()).toBe("Pay 0.05 USDC");
   });
 });

@@ -17,7 +17,7 @@ import {
 import { addPartText, type PartText } from "../../commands/part-text.ts";
 import { printable } from "../../core/printable.ts";
 
-/** Most keys that the operator's API returns. */
+/** Most keys in one answer of the operator's API. */
 const MAX_PAGE_SIZE = 500;
 
 interface Signed extends OperatorSelection, PrintOptions {

@@ -33,9 +33,9 @@ function parseRate(text: string): CallRate | undefined {
 }
 
 const limitKeys = {
-  /** Most JobCalls that are out at once, over all runners and replicas. */
+  /** Most leased JobCalls at once, over all runners and replicas. */
   concurrency: integer(1, 100_000).optional(),
-  /** Most JobCalls that are given out in any second, minute or hour. */
+  /** Most JobCalls that runners receive in any second, minute or hour. */
   rate: parsedText(
     "a number and a time, such as 10/s, 100/m or 1000/h",
     (text) => (parseRate(text) === undefined ? undefined : text),
@@ -53,7 +53,10 @@ interface AllTables {
   readonly webhooks?: { readonly endpoints?: readonly (EndpointTable | undefined)[] };
 }
 
-/** Reports a limit that another entry with the job ID does not have: runners and limits tell JobCalls apart by their job ID alone. */
+/**
+ * Reports a limit that differs from the limit of another entry with the job ID, because runners and limits tell JobCalls apart
+ * only by job ID.
+ */
 function checkLimit(own: LimitedTable, jobId: bigint | undefined, place: Place, tables: AllTables): void {
   const { jobs = [], webhooks: { endpoints = [] } = {} } = tables;
   const all = [
@@ -101,13 +104,13 @@ export function limitsOf({ x402, webhooks }: Pick<Config, "x402" | "webhooks">):
 export const endpointKeys: EntryKeys<"webhooks.endpoints"> = {
   list: "webhooks.endpoints",
   keys: {
-    /** Place of the key: JobCalls with one key are delivered one at a time, in the order of acceptance. */
+    /** Place of the key in a request. JobCalls with one key are delivered one at a time, in the order of acceptance. */
     orderBy: parsedText(
       KEY_SOURCE_FORM,
       (text) => (parseKeySource(text) === undefined ? undefined : text),
       SHOWN,
     ).optional(),
-    /** Fate of the key of a dead letter. Default: `continue`, with the next JobCall. */
+    /** `hold` keeps the key of a dead letter from runners. Default: `continue` with the next JobCall of the key. */
     onDead: oneOf(["continue", "hold"]).optional(),
     ...limitKeys,
   },
@@ -119,7 +122,7 @@ export const endpointKeys: EntryKeys<"webhooks.endpoints"> = {
       place.at("on_dead").report("is set without order_by; expected both, or neither");
     if (orderBy === undefined && limit === undefined) return undefined;
     const source = orderBy === undefined ? undefined : parseKeySource(orderBy);
-    // Operators see keys.
+    // A secret header must not be a key, because operators see keys.
     const secret = source?.in === "header" ? whyWithheld(source.name, proofHeaders(endpoint)) : undefined;
     if (secret !== undefined)
       place.at("order_by").report(`is "${orderBy}", which ${secret}; expected another header`);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { findInJson } from "../../core/json-value.ts";
 
-/** Place in a request of the value that is its key. */
+/** Place of the key in a request. */
 export type KeySource =
   | { readonly in: "json"; readonly tokens: readonly string[] }
   /** The name is in lower case. */
@@ -24,7 +24,7 @@ export function parseKeySource(text: string): KeySource | undefined {
   return name === undefined ? undefined : { in: "header", name: name.toLowerCase() };
 }
 
-/** Longest key that is kept as it is. */
+/** Longest key that is stored unchanged. */
 const MAX_KEY_LENGTH = 200;
 const KEPT_OF_LONG_KEY = 100;
 
@@ -39,7 +39,7 @@ export function keyOf(
   return storedKey(text);
 }
 
-/** Returns a key as stores can keep it. */
+/** Returns the form of a key that every store can keep. */
 export function storedKey(value: string): string {
   const text = Buffer.from(value).toString().replaceAll("\0", "\uFFFD");
   if (text.length <= MAX_KEY_LENGTH) return text;

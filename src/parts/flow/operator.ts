@@ -20,7 +20,9 @@ import { storedKey } from "./key.ts";
 import type { HeldKey, KeyLedger, KeyName, KeyOfCall, UsedLimit } from "./store/ledger.ts";
 import { heldKeysIn } from "./store/module.ts";
 
-/** Adds held keys to the operator's API, and lets operators pause keys. Keys are not logged: they may name customers. */
+/**
+ * Adds held keys to the operator's API, and lets operators pause keys. Keys are not logged, because a key can name a customer.
+ */
 export function keyOperations(parts: {
   readonly ledger: KeyLedger;
   readonly workQueue: Pick<WorkQueue, "withhold">;

@@ -6,14 +6,14 @@ import type { KeyLedger } from "./store/ledger.ts";
 /** Orders the JobCalls of webhook endpoints by a key, and limits the JobCalls of jobs and endpoints. */
 export const part: Part = {
   entries: [jobKeys, endpointKeys],
-  // Keys can be held by JobCalls that an earlier configuration ordered.
+  // The part always loads, because JobCalls that an earlier configuration ordered can hold keys.
   async load() {
     const { FLOW } = await import("./store/module.ts");
     return (host) => {
       const { store, config, dispatcher, events, logger } = host;
       const ledger = store.of(FLOW);
       const limit = (next: Pick<Config, "x402" | "webhooks">) => dispatcher.limit(limitsOf(next));
-      // Without the key, which may name a customer.
+      // The key is not logged, because it can name a customer.
       const stopWatch = events.subscribe(
         ({ callId, what }) => {
           if (what.kind === "deadLettered" && what.holdsKeyOf !== undefined)
@@ -41,7 +41,7 @@ export const part: Part = {
   },
 };
 
-/** Returns the gauges of keys and of the JobCalls that wait for others of their keys. */
+/** Returns the gauges of keys, and of JobCalls that wait for earlier JobCalls of their keys. */
 function keyGauges(ledger: Pick<KeyLedger, "countKeys">): OwnGauge[] {
   return [
     {

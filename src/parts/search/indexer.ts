@@ -17,30 +17,39 @@ import {
 
 /** Pause while there is nothing to index. */
 const IDLE_MS = 1_000;
-/** Length of the pause after a step, as a multiple of the step: the indexer takes a small part of the store's time. */
+/**
+ * Length of the pause after a step, as a multiple of the step's time, so that the indexer takes a small part of the store's
+ * time.
+ */
 const PAUSE_FACTOR = 20;
 const MIN_PAUSE_MS = 5;
 const RETRY_MS = 5_000;
-/** Pause of a pass behind the others while there is nothing to index. */
+/** Pause of the second pass over a source while there is nothing to index. */
 const IDLE_BEHIND_MS = 10_000;
-/** Age of rows before which none is added any more. Replicas commit beside each other, not in the order of call IDs and times. */
+/**
+ * Age after which no row is added before a row any more. Younger rows can be added in any order, because replicas commit
+ * concurrently.
+ */
 const SETTLED_AFTER_MS = 60_000;
-/** Time from one search for entries that are gone to the next. */
+/** Time between two searches for entries whose rows were deleted. */
 const FORGET_EVERY_MS = 15 * 60_000;
 const LOCK = { heldMs: 30_000, renewMs: 10_000 };
 
-/** Terms of one JobCall at most. */
+/** Most terms of one JobCall. */
 const MAX_TERMS = 32;
-/** Metadata of jobgate that says the same of every JobCall of a job, or what another kind of the search finds. */
+/**
+ * Metadata that is not indexed, because it is equal in all JobCalls of a job, or because another kind of search finds its
+ * value.
+ */
 const OWN_METADATA = /^X-(X402-(?!QUOTE-DIGEST$)|WEBHOOK-|CHAIN-SERVICE-ID$)/;
 
-/** Reads of one source from one position on. */
+/** Pass over the rows of one source, from a position on. */
 interface Pass {
   readonly source: SearchSource;
   position: SearchPosition;
-  /** Least age of the rows that it reads. */
+  /** Least age of the rows that the pass reads. */
   readonly minAgeMs: number;
-  /** Keeps the position over restarts. */
+  /** True if the position is kept over restarts. */
   readonly isStored: boolean;
   readonly idleMs: number;
   dueAt: number;
@@ -53,7 +62,7 @@ interface Parts {
   readonly clock?: Clock;
 }
 
-/** Fills the index of the search in the background, one small step after the other, and removes what is gone. */
+/** Fills the index of the search in the background, in small steps, and removes entries whose rows were deleted. */
 export class SearchIndexer implements BackgroundService {
   readonly #index: SearchIndex;
   readonly #isShared: boolean;
@@ -61,9 +70,9 @@ export class SearchIndexer implements BackgroundService {
   readonly #clock: Clock;
   readonly #lock: LeaseLock;
   readonly #loop: BackgroundLoop;
-  /** Undefined until the stored positions were read. */
+  /** Passes; undefined until the stored positions were read. */
   #passes: Pass[] | undefined;
-  /** Entry after which the next search for entries that are gone begins; undefined between two searches. */
+  /** Entry after which the search for deleted entries continues; undefined between two searches. */
   #forgetAfter: number | undefined = 0;
   #forgetAt = Number.NEGATIVE_INFINITY;
 
@@ -112,7 +121,7 @@ export class SearchIndexer implements BackgroundService {
     return (await this.#forget()) || hasMore;
   }
 
-  /** Begins at the stored positions: with two passes where rows can be added behind the first. */
+  /** Begins at the stored positions. A source whose rows can be added behind the first pass gets a second pass. */
   async #startPasses(): Promise<Pass[]> {
     const positions = await this.#index.searchPositions();
     return SEARCH_SOURCES.flatMap((source): Pass[] => {
@@ -139,7 +148,7 @@ export class SearchIndexer implements BackgroundService {
     return hasMore ? pauseMs : Math.max(IDLE_MS, pauseMs);
   }
 
-  /** Removes the next entries that are gone. @returns true if more follow */
+  /** Removes the next entries whose rows were deleted. @returns true if more entries follow */
   async #forget(): Promise<boolean> {
     if (this.#forgetAfter === undefined && this.#clock() - this.#forgetAt < FORGET_EVERY_MS) return false;
     const after = this.#forgetAfter ?? 0;

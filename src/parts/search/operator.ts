@@ -53,10 +53,10 @@ export function searchOperation(parts: {
   };
 }
 
-/** @throws ConnectError INVALID_ARGUMENT for a text that nothing, or too much, begins with */
+/** @throws ConnectError INVALID_ARGUMENT for a text that is empty or too short */
 function readText(request: SearchRequest): string {
   const text = request.text.trim();
-  if (text === "") throw invalid("text: expected the beginning of what is looked for; it is empty.");
+  if (text === "") throw invalid("text: expected the beginning of a value to search for; it is empty.");
   if (text.length < MIN_TEXT_LENGTH && !/^#?\d+$/.test(text))
     throw invalid(`text: expected at least ${MIN_TEXT_LENGTH} characters, or the number of a call.`);
   if (text.length > MAX_TEXT_LENGTH) throw invalid(`text: expected at most ${MAX_TEXT_LENGTH} characters.`);
@@ -130,7 +130,7 @@ async function jobsWith(
   });
 }
 
-/** Orders results by their kinds, and leaves out what is too much of one kind. */
+/** Orders results by kind, and leaves out results above {@link MAX_RESULTS} of a kind. */
 function inOrder(results: readonly FoundByPart[], isIncomplete: boolean) {
   const kinds = Object.values(numbersOf<SearchKind>(SearchKind));
   const ofKind = kinds.map((kind) => results.filter((result) => result.kind === kind));

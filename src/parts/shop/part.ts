@@ -1,6 +1,6 @@
 import type { Part } from "../../part.ts";
 
-/** Pages where people see the jobs for sale, and pay for them with a wallet. */
+/** Pages on which people see the jobs for sale and pay for jobs with a wallet. */
 export const part: Part = {
   async x402() {
     const { shopFiles, ShopPages } = await import("./shop-pages.ts");

@@ -12,8 +12,8 @@ import type { Offer } from "../../x402/wire/offer.ts";
 import { themeStyle } from "./theme.ts";
 
 /**
- * Returns the headers of the pages. Results and wallets' icons are pictures that the page has already; the seller's logo is
- * loaded. A wallet may open a window of its own. Trusted types are not required, because wallets run their own scripts in the
+ * Returns the headers of the pages. Results and the icons of wallets are pictures that the page already has; only the seller's
+ * logo is loaded. A wallet may open a window. Trusted types are not required, because wallets run their own scripts in the
  * page.
  */
 function headersOf({ logo }: Seller) {
@@ -40,7 +40,7 @@ export function shopFiles({ themeColor }: Pick<Seller, "themeColor">): ReadonlyM
   return new Map([...FILES, [`/x402/page/shop/${THEME}`, { GET }]]);
 }
 
-/** The list of jobs, and the pages where a person pays for one. */
+/** List of the jobs, and the pages on which a person pays for a job. */
 export class ShopPages implements Pages {
   readonly listHeaders;
   readonly #headers;
@@ -80,7 +80,7 @@ export class ShopPages implements Pages {
       ({ serviceId, jobIndex }) => serviceId === job.serviceId && jobIndex === job.jobIndex,
     );
     const isAtRoute = listed?.route !== undefined;
-    // At a route, the page buys the request that opened it, which has no body.
+    // At a route, the page buys the request that opened the page, and such a request has no body.
     if (isAtRoute && method !== "GET") return answer;
     // A job that an embedder's own price source sells is not listed.
     const entry = listed
@@ -124,7 +124,7 @@ function branded(page: string, { title, logo, themeColor, termsOfService: terms 
   return colored.replace(/(<p class="brand">.*?<img src=")[^"]*/, (_, before) => before + escapeHtml(logo));
 }
 
-/** Returns a page with a name in it, in two parts: before and after its data. */
+/** Fills a name into a page. @returns the parts of the page before and after its data */
 function fill(page: string, name: string): [head: string, tail: string] {
   const [head = "", tail = ""] = page.replaceAll("{{name}}", () => escapeHtml(name)).split('"{{data}}"');
   return [head, tail];
@@ -140,7 +140,7 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"]/g, (character) => entities[character] ?? "");
 }
 
-/** Returns JSON that ends no script element: `<` is only within strings, where it can be escaped. */
+/** Returns JSON that cannot end a script element. `<` occurs only within strings, where it can be escaped. */
 function inert(json: string): string {
   return json.replaceAll("<", "\\u003c");
 }

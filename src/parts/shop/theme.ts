@@ -1,6 +1,6 @@
-/** Contrast of text that WCAG asks for is 4.5; text also stands on grounds that are a little darker or lighter. */
+/** Contrast of text. WCAG requires 4.5; the margin is for backgrounds that are a little darker or lighter. */
 const CONTRAST = 6;
-/** Amount of black or white that is mixed in at a time. */
+/** Share of black or white that one step mixes in. */
 const STEP = 0.04;
 /** Surfaces and texts on buttons, as in the style of all pages. */
 const LIGHT = { surface: "#ffffff", away: "#000000" };

@@ -1,6 +1,6 @@
 import type { CallOrder, JobLimit } from "../../../core/job-call.ts";
 
-/** Names of a key: the path of its webhook endpoint, and the key. */
+/** Full name of a key: the path of its webhook endpoint, and the key itself. */
 export type KeyName = Pick<CallOrder, "owner" | "key">;
 
 /** A key whose next JobCall waits until the operator has decided about a dead letter, or resumes the key. */
@@ -21,7 +21,7 @@ export interface KeyPause {
   /** Empty if no reason was given. */
   readonly note: string;
   readonly refusesAccepts: boolean;
-  /** A JobCall of the key was out when it was paused, and may finish. */
+  /** True if a runner still has a JobCall of the key, which it may finish. */
   readonly isOneOut: boolean;
 }
 
@@ -44,7 +44,7 @@ export interface FoundKey extends KeyName {
   readonly callId: number | undefined;
 }
 
-/** Keys that have a row, and how many JobCalls wait for others of their keys. */
+/** Counts of the keys of one owner that have a row, and of the JobCalls that wait for earlier JobCalls of their keys. */
 export interface KeyCounts {
   readonly owner: string;
   readonly keys: number;
@@ -70,11 +70,11 @@ export interface KeyLedger {
   findUsedLimit(limit: JobLimit): Promise<UsedLimit>;
   countKeys(): Promise<KeyCounts[]>;
   /**
-   * Pauses a key: from now on no JobCall of it becomes ready. A JobCall that is already ready is found by {@link
-   * findCallsOfKey}. If the key is paused already, its time stays, and the rest changes.
+   * Pauses a key, so that none of its JobCalls becomes ready any more. {@link findCallsOfKey} finds a JobCall that is already
+   * ready. If the key is already paused, `since` stays and the other fields change.
    */
   pauseKey(pause: KeyName & Pick<KeyPause, "by" | "note" | "refusesAccepts">): Promise<void>;
-  /** Finds the JobCalls of a key that are ready or delayed. Reads all that are. */
+  /** Finds the ready and delayed JobCalls of a key. It reads every ready or delayed JobCall. */
   findCallsOfKey(key: KeyName): Promise<number[]>;
   /** Ends a pause. @returns false if there was none */
   resumeKey(key: KeyName): Promise<boolean>;

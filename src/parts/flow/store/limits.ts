@@ -10,7 +10,7 @@ interface LimitRow {
   readonly starts: string;
 }
 
-/** Numbers of JobCalls that were given out up to each time, oldest first: Unix milliseconds, rounded up. */
+/** Numbers of JobCalls that were claimed up to each time, oldest first. Times are Unix milliseconds, rounded up. */
 type Starts = readonly (readonly [at: number, calls: number])[];
 
 const LIMITS: Table<LimitRow, "job_id"> = {
@@ -19,7 +19,10 @@ const LIMITS: Table<LimitRow, "job_id"> = {
   columns: ["job_id", "starts"],
 };
 
-/** Parts of a rate's time that are told apart: more make the row longer, fewer let JobCalls wait longer than they must. */
+/**
+ * Parts that a rate's period is divided into. More parts make the row longer. Fewer parts make JobCalls wait longer than
+ * necessary.
+ */
 const PARTS = 100;
 
 /** Time for which a claim may wait for the row of its job, while claims that began later have written the row. */
@@ -33,7 +36,10 @@ CREATE TABLE ${schema}job_limits (
 )${churning};
 `;
 
-/** Limits of jobs. What is out is counted in the index of leases; the row of a job keeps when its latest JobCalls were given out. */
+/**
+ * Limits of jobs. Leased JobCalls are counted in the index of leases. The row of a job keeps the times at which its latest
+ * JobCalls were claimed.
+ */
 export const LIMITING: Limiting = {
   row: (jobId) => keyIn(LIMITS, { job_id: jobId }),
 
@@ -43,7 +49,8 @@ export const LIMITING: Limiting = {
     const job_id = String(jobId);
     const row = rows.find(LIMITS, { job_id });
     const starts = startsOf(row, rate, now);
-    // The clock was set back. JobCalls with a later time are recorded as given out now, so that the rate does not wait for that time.
+    // The clock was set back. JobCalls with a later time are recorded as claimed now, so that the rate does not wait until that
+    // time.
     if (row !== undefined && latestOf(row) > endOfPart(rate, now) + LATE_MS)
       rows.put(LIMITS, { job_id, starts: JSON.stringify(starts) });
     const { left, nextInMs } = leftOf(rate, starts, now);
@@ -84,7 +91,10 @@ function leftOf(rate: CallRate, starts: Starts, now: number) {
   return { left, nextInMs };
 }
 
-/** Returns the starts that the rate still counts. Times long after now are of before the clock was set back. */
+/**
+ * Returns the starts within the rate's period. Times long after now were recorded before the clock was set back, and are left
+ * out.
+ */
 function startsOf(row: LimitRow | undefined, rate: CallRate, now: number): Starts {
   const latest = endOfPart(rate, now);
   return (JSON.parse(row?.starts ?? "[]") as Starts)

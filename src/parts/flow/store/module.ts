@@ -8,17 +8,22 @@ import type { StoreTotals } from "../../../store/store.ts";
 import type { FoundKey, HeldKey, KeyCounts, KeyLedger, KeyOfCall, UsedLimit } from "./ledger.ts";
 import { LIMITING, limitsSchema, usedLimit } from "./limits.ts";
 
-/* Only one of the JobCalls with a key is ready, leased or delayed. The others are held, and the commit that ends this one
-   makes the oldest of them ready. So claims read nothing of this, a JobCall that waits is written once, and an idle key
-   has no row. The JobCalls of a key that the operator has paused are all held, except a leased JobCall. */
+/*
+ * Only one of the JobCalls with a key is ready, leased or delayed. The others are held. The commit that ends the JobCall makes
+ * the oldest held JobCall of the key ready. So claims need not read keys, a JobCall that waits is written once, and an idle key
+ * has no row. The JobCalls of a key that the operator has paused are all held, except a leased JobCall.
+ */
 
-/** A key with a JobCall that is not over, or a key that the operator has paused. */
+/** Key with an unfinished JobCall, or key that the operator has paused. */
 interface KeyRow {
   readonly order_key: string;
   readonly owner: string;
-  /** 1 if a dead letter holds the key up, as the latest change of the endpoint says. */
+  /** 1 if a dead letter holds the key up, by the `on_dead` with which the latest JobCall was accepted. */
   readonly holds_on_dead: number;
-  /** Dead letter that holds the key up, and the time at which it became one; null if none does. */
+  /**
+   * Dead letter that holds the key up, and the time at which the JobCall became a dead letter; null if no dead letter holds the
+   * key up.
+   */
   readonly held_by: number | null;
   readonly held_since: number | null;
   /** Null unless the operator has paused the key. */
@@ -27,7 +32,10 @@ interface KeyRow {
   readonly pause_note: string | null;
   /** 1 if new JobCalls of the paused key are refused. */
   readonly refuses: number;
-  /** 1 if a JobCall of the paused key is ready, leased or delayed. Any other key has such a JobCall, or a dead letter that holds it up. */
+  /**
+   * 1 if a JobCall of the paused key is ready, leased or delayed. A key that is not paused always has such a JobCall, or a dead
+   * letter that holds it up.
+   */
   readonly is_taken: number;
 }
 
@@ -43,7 +51,7 @@ const KEYS: Table<KeyRow, "order_key"> = {
 const FREE = { held_by: null, held_since: null };
 const RUNNING = { paused_since: null, paused_by: null, pause_note: null, refuses: 0, is_taken: 1 };
 
-/** Time since which JobCalls of a key wait for the operator; null if they do not. */
+/** SQL of the time since which JobCalls of a key wait for the operator; null if they do not wait. */
 const SINCE = "coalesce(held_since, paused_since)";
 
 const schema = ({ schema, integer, bytewiseText, churning }: SchemaDialect): string => `
@@ -85,7 +93,7 @@ export const FLOW: StoreModule<KeyLedger> = {
     addAgain(callId, orderKey, rows) {
       const row = rows.find(KEYS, { order_key: orderKey });
       if (row !== undefined && row.held_by !== callId) return false;
-      // A key without a row went on after the dead letter.
+      // A key without a row was not held by the dead letter.
       rows.put(KEYS, { ...(row ?? newRow(orderKey)), ...FREE });
       return row === undefined || !isPaused(row);
     },
@@ -269,7 +277,7 @@ function keyOf({ order_key }: Pick<EndedCall, "order_key">, { rows }: Known): Ke
   return order_key === null ? undefined : rows.find(KEYS, { order_key });
 }
 
-/** Hands the key of a JobCall that had it over to the JobCall that has waited longest, unless the key is paused. */
+/** Makes the JobCall that has waited longest for a key ready, after the JobCall that had the key, unless the key is paused. */
 function next(call: Pick<EndedCall, "order_key">, known: Known): Effect[] {
   const { order_key } = call;
   if (order_key === null) return [];

@@ -7,10 +7,10 @@ import { Ago, Badge, CallLink, SECOND_MS } from "../../../page/tools/format.tsx"
 import { href, type PartView } from "../../../page/tools/route.ts";
 
 const PATH = "held-keys";
-/** Most keys that are shown: the answer's most. */
+/** Most keys that are shown, which is the most of one answer. */
 const MOST = 500;
 
-/** Keys that a dead letter holds up or that are paused, to resume, and a form to pause one. */
+/** List of the keys that are held by a dead letter or paused, with buttons to resume them, and a form to pause a key. */
 function HeldKeys() {
   const { data } = useAnswer([PATH], 5 * SECOND_MS, (options) =>
     client.listHeldKeys({ pageSize: MOST }, options),
@@ -99,7 +99,7 @@ const ACTIONS: Readonly<Record<Decision, { readonly action: string; readonly tex
   resume: { action: "Resume", text: "Runners get the jobs of the key that wait, the oldest first." },
 };
 
-/** Button for what can be decided about a key that is listed. */
+/** Button that pauses or resumes a listed key. */
 function Button({ one, decide }: { one: HeldKey; decide: Decide }) {
   const kind = one.pause === undefined ? "pause" : "resume";
   const { action } = ACTIONS[kind];
@@ -110,7 +110,7 @@ function Button({ one, decide }: { one: HeldKey; decide: Decide }) {
   );
 }
 
-/** Pauses a key, which needs no job yet. */
+/** Form that pauses a key, even a key without a job. */
 function PauseForm({ decide }: { decide: Decide }) {
   const { data } = useEndpoints();
   const paths = (data?.endpoints ?? []).flatMap(({ origin, path }) => (origin === "webhook" ? path : []));
@@ -154,7 +154,7 @@ function PauseForm({ decide }: { decide: Decide }) {
   );
 }
 
-/** Asks who decides and why, and then decides. */
+/** Returns a function that asks for the operator's name and reason, and then pauses or resumes a key. */
 function useDecision() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
@@ -178,7 +178,7 @@ function useDecision() {
   return { decide, problem, dialog };
 }
 
-/** Held and paused keys, which lead to their list. */
+/** Counts of held and paused keys, with links to their list. */
 function useAttention() {
   const { heldKeys = 0n, pausedKeys = 0n } = useTotals().data ?? {};
   const lines = [

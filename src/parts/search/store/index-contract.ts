@@ -1,15 +1,18 @@
 import { oneSpelling } from "../../../core/payment.ts";
 import type { CallDetails } from "../../../store/contract/operator-lists.ts";
 
-/** Values that the index has. A payment has the first two, a refused request the third, a JobCall the last. */
+/**
+ * Kinds of values in the index. A payment has `transaction` and `payment_id`, a refused request has `request`, and a JobCall
+ * has `metadata`.
+ */
 export type TermKind = "transaction" | "payment_id" | "request" | "metadata";
 
-/** A value of an entry, as the index has it. */
+/** Value of an entry, in the form that the index has. */
 export interface SearchTerm {
   readonly kind: TermKind;
-  /** As {@link termOf} returns it. */
+  /** Result of {@link termOf}. */
   readonly term: string;
-  /** Call ID; of a `request` the ID of its refusal. */
+  /** Call ID; for the kind `request`, the ID of the refusal. */
   readonly entry: number;
 }
 
@@ -31,20 +34,20 @@ export interface SearchPosition {
 /** Next rows of a source. */
 export interface UnindexedRows {
   readonly terms: readonly SearchTerm[];
-  /** JobCalls whose metadata is to be indexed: encoded calls without their bodies. */
+  /** Encoded JobCalls without their bodies, whose metadata is to be indexed. */
   readonly heads: readonly { readonly callId: number; readonly head: Uint8Array }[];
-  /** Position of the last row; undefined if there are none. */
+  /** Position of the last row; undefined if there are no rows. */
   readonly end: SearchPosition | undefined;
   /** True if more rows may follow at once. */
   readonly hasMore: boolean;
 }
 
-/** Most entries of one kind that a search returns, and one more, which tells that there are more. */
+/** One more than the most entries of one kind that a search shows. The extra entry shows that there are more. */
 export const FOUND_AT_ONCE = 21;
 
 /** Entries that begin with a text. Newest first among equal values. */
 export interface Found {
-  /** Call IDs that begin with the digits of the text; the equal one first. */
+  /** Call IDs that begin with the digits of the text; an equal call ID first. */
   readonly numbers: readonly number[];
   readonly transactions: readonly FoundPayment[];
   readonly paymentIds: readonly FoundPayment[];
@@ -52,7 +55,7 @@ export interface Found {
   readonly requests: readonly FoundRequest[];
   /** Call IDs whose metadata has a value that the index cannot distinguish from a value with the text. */
   readonly withMetadata: readonly number[];
-  /** The JobCalls of all of these that were queued. */
+  /** JobCalls of all the entries above that were queued. */
   readonly calls: readonly CallDetails[];
   /** True if the index lacks JobCalls that were accepted minutes ago. */
   readonly isIncomplete: boolean;
@@ -72,42 +75,44 @@ export interface FoundRequest {
   readonly at: number;
 }
 
-/** Index of what operators look for. It is filled in the background, so that no accept writes it. */
+/**
+ * Index of the values that operators search for. A background service fills it, so that accepting a JobCall does not write it.
+ */
 export interface SearchIndex {
   searchPositions(): Promise<Readonly<Record<SearchSource, SearchPosition>>>;
   /**
-   * Reads the next rows of a source, a bounded number.
+   * Reads a bounded number of the next rows of a source.
    * @param minAgeMs least age of the rows, by the store's clock
    */
   listUnindexed(source: SearchSource, after: SearchPosition, minAgeMs: number): Promise<UnindexedRows>;
-  /** Adds terms that the index does not have yet. @param moved positions up to which the index has sources then */
+  /** Adds terms that the index does not have yet. @param moved positions that the index has reached with the terms */
   addSearchTerms(
     terms: readonly SearchTerm[],
     moved: readonly { readonly source: SearchSource; readonly position: SearchPosition }[],
   ): Promise<void>;
-  /** Looks at the next entries of the index. @returns whether some are gone, and the last one if more follow */
+  /** Checks whether the rows of the next entries were deleted. @returns true if a row was, and the last entry if more follow */
   findForgotten(after: number): Promise<{ readonly isAnyGone: boolean; readonly next: number | undefined }>;
-  /** Removes the terms of entries that are gone, among the entries that {@link findForgotten} reads. */
+  /** Removes the terms of entries whose rows were deleted, among the entries that {@link findForgotten} reads. */
   forgetSearchTerms(after: number): Promise<void>;
-  /** Finds what begins with a text. */
+  /** Finds the values that begin with a text. */
   search(text: string): Promise<Found>;
 }
 
-/** Shortest text that is looked for, beside the number of a call. */
+/** Shortest text to search for, except the number of a call. */
 export const MIN_TEXT_LENGTH = 3;
 
-/** Longest term of the index, beside transactions. The rows that a term leads to are compared in full. */
+/** Longest term of the index, except transactions. A search compares the full values of the rows that a term leads to. */
 const TERM_LENGTH = 40;
 
-/** Returns a value as it is compared: in any letter case. */
+/** Returns the form of a value in which letter case makes no difference. */
 export function folded(value: string): string {
   return value.toLowerCase();
 }
 
-/** Returns the beginning of a value that the index has; a transaction as a whole, because its row may not have it. */
+/** Returns the beginning of a value, which the index has. A transaction is kept whole, because its row may not have it. */
 export function termOf(kind: TermKind, value: string): string {
   if (kind === "transaction") return oneSpelling(value);
-  // Without half of a surrogate pair, which the end may leave.
+  // Drop half a surrogate pair, which the cut can leave.
   return [...folded(value).slice(0, TERM_LENGTH)]
     .filter((letter) => !/^[\ud800-\udfff]$/.test(letter))
     .join("");

@@ -29,7 +29,7 @@ const POSITIONS: Table<PositionRow, "source"> = {
   columns: ["source", "at", "entry"],
 };
 
-/** Terms of the next entries that are gone. The parameter is the entry that these come after. */
+/** Terms of the next entries whose rows were deleted. The parameter is the entry to continue after. */
 const GONE: OldRows = {
   table: TERMS.name,
   where: ({ schema }, after) =>
@@ -62,10 +62,10 @@ const START = { at: 0, entry: 0 } as const;
 export const SEARCH: StoreModule<SearchIndex> = {
   schema: { table: TERMS.name, sql: searchSchema },
   forOperator: ["searchPositions", "listUnindexed", "findForgotten", "search"],
-  // Payments that are settled after a step back of the clock have earlier times.
+  // After the clock is set back, payments are settled at earlier times.
   onClockStep: `UPDATE ${POSITIONS.name} SET at = at + ?1 WHERE source = 'settled' AND ?1 < 0`,
   on: {
-    // Neither changes the time by which settled payments are indexed.
+    // These changes add terms at once, because they do not change the time by which settled payments are indexed.
     paymentContradicted: ({ payment: { call_id, settlement } }) =>
       transactionTerm(call_id, settlement).map((row) => ({ kind: "add", table: TERMS, row })),
     moneySent({ sent: { payment, transaction_hash } }) {

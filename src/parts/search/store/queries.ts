@@ -14,13 +14,16 @@ import {
   termOf,
 } from "./index-contract.ts";
 
-/** Entries of the index that a search reads of each kind: some may be gone, or be alike only at their beginnings. */
+/**
+ * Entries of each kind that a search reads. It reads more than it returns, because the rows of some entries may be deleted, or
+ * differ from the text after the beginning that the index has.
+ */
 const READ_OF_KIND = 3 * FOUND_AT_ONCE;
-/** Above every character of a term. */
+/** Character that sorts after every character of a term. */
 const AFTER_ALL = "\u{10ffff}";
-/** Above every character of an account, in the order of any language. */
+/** Text that sorts after every account, in the order of any language. */
 const AFTER_ACCOUNTS = "z".repeat(64);
-/** Highest power of ten that digits are followed by: call IDs have up to 16. */
+/** Highest power of ten by which digits are completed to a call ID, because call IDs have up to 16 digits. */
 const LARGEST_SIZE = 1e15;
 /** Age from which a JobCall that is not in the index makes a search incomplete. */
 const LATE_MS = 120_000;
@@ -31,7 +34,7 @@ const LOOKED_AT = 200;
 export const entriesAfter = (schema: string, after: string): string =>
   `SELECT DISTINCT entry FROM ${schema}search_terms WHERE entry > ${after} ORDER BY entry LIMIT ${LOOKED_AT}`;
 
-/** SQL condition: what a term leads to was forgotten. @param row name of the term's row in the query */
+/** SQL condition that the row of a term was deleted. @param row name of the term's row in the query */
 export const isGone = (schema: string, row: string): string => {
   const lacks = (table: string, id = "call_id") =>
     `NOT EXISTS (SELECT 1 FROM ${schema}${table} AS known WHERE known.${id} = ${row}.entry)`;
@@ -41,12 +44,12 @@ export const isGone = (schema: string, row: string): string => {
 
 const KINDS: readonly TermKind[] = ["transaction", "payment_id", "request", "metadata"];
 
-/** Row of an answer: a call, or the JSON of something else that was found. */
+/** Row of the result: a call, or another finding as JSON. */
 type FoundRow =
   | ({ readonly name: "call"; readonly json: null } & CallDetailsRow)
   | { readonly name: keyof FoundValues; readonly json: string };
 
-/** Values in the JSON of an answer by the names of its rows. */
+/** Types of the JSON values by the names of the result's rows. */
 interface FoundValues {
   readonly term: SearchTerm;
   readonly number: { readonly id: number };
@@ -64,7 +67,10 @@ interface FoundValues {
   readonly late: { readonly late: number };
 }
 
-/** Finds what begins with a text, by a bounded number of reads of indexes. One statement: each further statement would wait for its answer. */
+/**
+ * Finds the values that begin with a text, with a bounded number of index reads. It is one statement, because a second
+ * statement would need another round trip.
+ */
 export function* search(asked: Asked, text: string): Lookup<Found> {
   const rows = (yield searchQuery(asked, text)) as readonly FoundRow[];
   const named = <Name extends keyof FoundValues>(wanted: Name) =>
@@ -171,7 +177,7 @@ function searchQuery(asked: Asked, text: string): Query {
     select("late", { late: lateness(asked, add) }, ""),
   ];
   const sql = `WITH RECURSIVE ${tables.join(",\n")}\n${selects.join("\nUNION ALL ")}`;
-  // The texts of one form have one statement.
+  // All texts of one form share one statement.
   return {
     name: `search${digits === undefined ? "" : "_number"}${isAccount ? "_account" : ""}`,
     sql,
@@ -205,7 +211,10 @@ function numbersFrom({ dialect: { schema } }: Asked, digits: string, add: Add): 
   return ofSizes.join(" UNION ALL ");
 }
 
-/** SQL of payers that begin with a text, from one to the next in their index, however many payments each has. */
+/**
+ * SQL of payers that begin with a text. It skips from payer to payer in the index, so that the number of payments of a payer
+ * does not matter.
+ */
 function payersFrom({ dialect }: Asked, account: string, add: Add): string {
   const payments = `${dialect.schema}payments${dialect.indexedBy("payments_by_payer")}`;
   const [from, end] = [add(account), add(`${account}${AFTER_ACCOUNTS}`)];

@@ -16,12 +16,12 @@ interface SourceRow {
   readonly entry: number;
   readonly at: number;
   readonly head: Uint8Array | ArrayBuffer | null;
-  /** Values of the row, as their source has them. */
+  /** Values of the row, as stored. */
   readonly first: string | null;
   readonly second: string | null;
   /** Table that the row is from. */
   readonly place: string;
-  /** The row is as old as it has to be. */
+  /** 1 if the row is old enough. */
   readonly is_due: 0 | 1;
 }
 
@@ -88,7 +88,10 @@ export function transactionTerm(callId: number, settlement: string | null): Sear
   return [{ kind: "transaction", term: termOf("transaction", transaction), entry: callId }];
 }
 
-/** Reads the next rows of a source, up to the first that is too young, or that may have others before it which were not read. */
+/**
+ * Reads the next rows of a source. It stops before the first row that is too young, and before a row that unread rows of
+ * another table may precede.
+ */
 export function* listUnindexed(
   asked: Asked,
   source: SearchSource,

@@ -31,12 +31,12 @@ const STATES: Readonly<Record<CallState, readonly [name: string, stage: string]>
   [CallState.FAILED]: ["Failed", "dead"],
 };
 
-/** The field that searches, on every view. */
+/** Search field, which every view has. */
 function SearchField() {
   const { path, filters } = useRoute();
   const text = path[0] === "search" ? (filters.text ?? "") : "";
   const input = useRef<HTMLInputElement>(null);
-  // Only another address replaces text that is being typed.
+  // Only a change of the address replaces text that the operator is typing.
   useEffect(() => {
     if (input.current) input.current.value = text;
   }, [text]);
@@ -79,7 +79,7 @@ function Search({ filters }: { filters: Filters }) {
     <>
       {isIncomplete && (
         <p class="notice" role="status">
-          The search does not know all calls yet. Try again in a few minutes.
+          The index of the search does not have all calls yet. Try again in a few minutes.
         </p>
       )}
       {results.length === 0 && <p class="panel empty">Nothing begins with “{text}”.</p>}
@@ -135,7 +135,7 @@ const COLUMNS: readonly Column<SearchResult>[] = [
   { label: "When", class: "nowrap", cell: ({ at }) => at && <Ago time={at} /> },
 ];
 
-/** Leaves out the calls where they are what was found. */
+/** Returns the columns of a kind. Results that are calls have no column for the call. */
 const columnsOf = ([first]: readonly SearchResult[]) =>
   first?.kind === SearchKind.CALL ? COLUMNS.filter(({ label }) => label !== "Call") : COLUMNS;
 

@@ -25,7 +25,7 @@ export async function loadChains(jobs) {
     const found = await LOADERS[namespace]?.();
     if (found !== undefined) loaded.set(namespace, found.CHAINS);
   });
-  // What cannot be loaded is sold to programs.
+  // If a kind of chains cannot be loaded, its jobs are sold only to programs.
   await Promise.allSettled(loading);
 }
 

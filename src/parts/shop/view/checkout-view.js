@@ -10,7 +10,7 @@ const STEPS = /** @type {const} */ ([
 ]);
 
 /**
- * Shows choices of which one is taken. The one that was chosen before stays chosen.
+ * Shows a group of radio buttons. The earlier choice stays chosen.
  * @param {HTMLFieldSetElement} place
  * @param {string} legend
  * @param {readonly { value: string, label: string, note?: string, icon?: Child, mark?: Child }[]} items
@@ -51,7 +51,7 @@ export function showStep(now) {
   announce(STEPS[index]?.[1] ?? "");
 }
 
-/** Adds words to the step that takes long. @param {string} words */
+/** Adds an explanation to the current step, because it takes long. @param {string} words */
 export function explainStep(words) {
   const step = document.querySelector('#steps [data-state="now"]');
   step?.querySelector(".muted")?.remove();
@@ -73,7 +73,7 @@ export function explain(code) {
       return "The seller does not sell this job to this account. ";
     case "settlement_failed":
     case "payment_invalid":
-      return "The payment did not go through. Has the account enough of the token? ";
+      return "The payment did not go through. Check that the account has enough of the token. ";
     default:
       return undefined;
   }

@@ -11,10 +11,10 @@ import { followPrice } from "./live-price.js";
 import { tokenAmount } from "./money.js";
 import { paymentHeader } from "./payment.js";
 
-/** A reason not to go on, in words for the buyer. */
+/** Error that stops a purchase. The message is for the buyer. */
 class Stopped extends Error {}
 
-/** The panel where a job is paid for. */
+/** Panel in which the buyer pays for a job. */
 export class Checkout {
   #purchase;
   #form;
@@ -63,17 +63,17 @@ export class Checkout {
       event.preventDefault();
       void this.#run(() => (this.#purchase.kept?.payment === undefined ? this.#buy() : this.#send()));
     });
-    // Before that, the browser would send the form itself.
+    // The button is disabled until now, because the browser itself would send the form.
     this.#button.disabled = false;
   }
 
-  /** Goes on with a payment that was signed before the page was loaded. */
+  /** Resumes a payment that was signed before the page was loaded. */
   resume() {
     const { kept, body } = this.#purchase;
     if (kept?.payment === undefined) return;
     if (body !== undefined) return void this.#run(() => this.#send());
     this.#showProblem(
-      "A payment was signed here before, and it is not known whether it arrived. Choose the same file again, and send the same payment: that never pays twice.",
+      "A payment was signed on this page before, and it is not known whether it arrived. Choose the same file again, and send the same payment. You never pay twice.",
     );
     this.#showButton();
   }
@@ -159,7 +159,7 @@ export class Checkout {
   /** @param {number} status @param {Answer} answer */
   #refused(status, { code, error, charged, retryable, invalid, transaction }) {
     const hadPayment = this.#purchase.kept?.payment !== undefined;
-    // What can succeed later is sent later as it is; anything else needs another signature.
+    // A payment that can succeed later is sent again unchanged. Any other refusal needs a new signature.
     if (hadPayment && !retryable) this.#purchase.dropPayment();
     if (code === "invalid_input" && invalid !== undefined) {
       this.#form.showProblems(invalid);
@@ -257,7 +257,7 @@ export class Checkout {
     this.#showButton();
   }
 
-  /** Returns the wallets that can pay with an option. @param {Option | undefined} option */
+  /** Returns the wallets that can pay an option. @param {Option | undefined} option */
   #walletsFor(option) {
     return (option && this.#wallets.get(namespaceOf(option.network))) ?? [];
   }
@@ -298,11 +298,11 @@ export class Checkout {
     actions.hidden = this.#isBusy || !isKept;
     actions.replaceChildren(giveUp);
     byId("pay-note", HTMLElement).textContent = isKept
-      ? `A payment of ${this.#purchase.kept?.paid ?? "this job"} is signed. To send it again never pays twice.`
+      ? `A payment of ${this.#purchase.kept?.paid ?? "this job"} is signed. Sending it again never pays twice.`
       : "You sign a payment of exactly this amount. You need no coins for network fees.";
   }
 
-  /** The id of the purchase stays: if the payment did arrive, another one for the same input finds it. */
+  /** Gives up a signed payment. The id of the purchase stays, so that another payment for the same input finds the first one if it arrived. */
   #giveUp() {
     this.#purchase.dropPayment();
     this.#showProblem("");
@@ -319,7 +319,7 @@ export class Checkout {
   }
 }
 
-/** Waits for a wallet, whose errors are words for its owner. @template T @param {Promise<T>} answer */
+/** Waits for a wallet, and turns its errors into messages for the buyer. @template T @param {Promise<T>} answer */
 async function inWallet(answer) {
   try {
     return await answer;

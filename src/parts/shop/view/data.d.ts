@@ -34,7 +34,7 @@ export interface Job {
   readonly x402_endpoint: string;
 }
 
-/** A token that pays for a job, and how much of it. */
+/** Token that pays for a job, with the amount. */
 export interface Option extends PricedToken {
   /** Scheme of x402. This page pays only offers of `exact`; the amount of any other scheme is a ceiling. */
   readonly scheme: string;
@@ -50,7 +50,7 @@ export interface PaymentRequired {
   readonly extensions?: Readonly<Record<string, { readonly info?: object }>>;
 }
 
-/** A JSON answer of the job's route. */
+/** JSON response of the job's route. */
 export interface Answer {
   readonly error?: string;
   readonly code?: string;
@@ -75,11 +75,11 @@ export interface CallState {
   readonly attempt?: number;
   readonly progress?: { readonly percent?: number; readonly text?: string };
   readonly reason?: string;
-  /** HTTP status of the result. A call that failed with one has a result. */
+  /** HTTP status of the result. A failed call with a status has a result. */
   readonly status?: number;
 }
 
-/** A wallet, as EIP-1193 has it. */
+/** Wallet with the interface of EIP-1193. */
 export interface Provider {
   request(call: { readonly method: string; readonly params?: readonly unknown[] }): Promise<unknown>;
 }

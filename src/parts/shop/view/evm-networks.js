@@ -1,4 +1,4 @@
-/** Names of networks by chain id. Those of `TEST_NETWORKS` have test money. @type {Record<string, string>} */
+/** Names of networks by chain id. The networks in `TEST_NETWORKS` have test money. @type {Record<string, string>} */
 const NETWORKS = {
   1: "Ethereum",
   10: "OP Mainnet",

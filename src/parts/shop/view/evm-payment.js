@@ -3,27 +3,27 @@
 import { chainIdOf } from "./evm-networks.js";
 import { randomHex } from "./payment.js";
 
-/** Time by which a payer's authorization begins early, as the official clients have it. */
+/** Seconds by which a payer's authorization begins early, as in the official clients. */
 const EARLY_SECS = 600;
 
-/** Contract that moves tokens for payers who have approved it, at one address on every chain. */
+/** Address of Permit2 on every chain. It moves tokens of payers who have approved it. */
 export const PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
-/** Contract of x402 that is allowed to, and pays whom the payer signed. */
+/** Address of x402's proxy. Permit2 lets it move tokens, and it pays only the recipient that the payer signed. */
 const PERMIT2_PROXY = "0x402085c248EeA27D92E8b30b2C58ed07f9E20001";
 
 /** @param {string} name @param {string} type */
 const field = (name, type) => ({ name, type });
 
-/** Reports whether an offer, or an option that leads to one, is paid by Permit2. @param {Requirements | Option} offer */
+/** Reports whether an offer or an option is paid by Permit2. @param {Requirements | Option} offer */
 export function isPermit2(offer) {
   return ("extra" in offer ? offer.extra.assetTransferMethod : offer.transfer_method) === "permit2";
 }
 
 /**
- * Returns what pays an offer: the fields of its payload, and the typed data that the wallet signs for them.
+ * Returns the payment of an offer: the fields of its payload, and the typed data that the wallet signs.
  * @param {Requirements} offer
  * @param {string} payer
- * @param {number} nowSecs by the gateway's clock: the reader's may be wrong
+ * @param {number} nowSecs by the gateway's clock, because the buyer's clock may be wrong
  */
 export function paymentFor(offer, payer, nowSecs) {
   return isPermit2(offer) ? permitFor(offer, payer, nowSecs) : authorizationFor(offer, payer, nowSecs);

@@ -4,18 +4,18 @@ import { chainIdOf, networkName } from "./evm-networks.js";
 import { isPermit2, PERMIT2, paymentFor } from "./evm-payment.js";
 import { tokenAmount } from "./money.js";
 
-/** Bound on the wallets that are shown: any extension can announce as many as it likes. */
+/** Most wallets that are shown, because an extension can announce any number of wallets. */
 const MAX_WALLETS = 20;
-/** Selectors of views that answer with token units. */
+/** Selectors of contract views that return token units. */
 const BALANCE_OF = "0x70a08231";
 const ALLOWANCE = "0xdd62ed3e";
 
-/** A reason why a wallet does not pay, in words for its owner. */
+/** Error for a wallet that does not pay. The message is for the buyer. */
 class WalletProblem extends Error {}
 
 /**
- * Finds the wallets of this browser (EIP-6963), and otherwise the one that is only in `window.ethereum`.
- * @param {(wallets: readonly Wallet[]) => void} show is called with all of them at each that is found
+ * Finds the wallets of this browser (EIP-6963); without any, the wallet in `window.ethereum`.
+ * @param {(wallets: readonly Wallet[]) => void} show is called with all wallets each time that another is found
  */
 export function findWallets(show) {
   /** @type {Map<string, Wallet>} */
@@ -26,7 +26,7 @@ export function findWallets(show) {
     if (found.size >= MAX_WALLETS && !found.has(info.uuid)) return;
     const icon = String(info.icon ?? "");
     const id = info.uuid;
-    // Another address would tell its host who looks at the job.
+    // An icon with another address is not loaded, because its host would learn who opens the page.
     const shown = icon.startsWith("data:image/") ? icon : undefined;
     found.set(id, walletOf({ name: String(info.name ?? "Wallet"), provider }, id, shown));
     show([...found.values()]);
@@ -38,7 +38,7 @@ export function findWallets(show) {
     show([walletOf({ name: "Browser wallet", provider: ethereum }, "legacy")]);
   };
   useLegacy();
-  // Wallets that are injected late say so.
+  // Wallets that are injected late dispatch this event.
   addEventListener("ethereum#initialized", useLegacy, { once: true });
 }
 
@@ -86,7 +86,7 @@ async function accountOf({ name, provider }) {
   throw new WalletProblem(`${name} named no account. Unlock it, choose one, and try again.`);
 }
 
-/** Has the wallet change to a network, if it is on another one. @param {EvmWallet} wallet @param {string} network CAIP-2 */
+/** Switches the wallet to a network, if it is on another network. @param {EvmWallet} wallet @param {string} network CAIP-2 */
 async function switchTo({ name, provider }, network) {
   const wanted = chainIdOf(network);
   const isThere = async () => Number(await ask(provider, "eth_chainId")) === wanted;
@@ -106,7 +106,7 @@ async function switchTo({ name, provider }, network) {
 }
 
 /**
- * Reads units of a token through the wallet. Returns undefined when the wallet cannot tell: then the payment itself will.
+ * Reads units of a token through the wallet. Returns undefined if the wallet cannot read them. Then the payment itself shows whether they are enough.
  * @param {EvmWallet} wallet
  * @param {string} asset
  * @param {string} selector
@@ -137,7 +137,7 @@ async function signTypedData({ name, provider }, account, typedData) {
   if (typeof signature !== "string" || !/^0x([0-9a-fA-F]{2}){65,}$/.test(signature)) {
     throw new WalletProblem(`${name} gave something that is not a signature. Nothing was paid.`);
   }
-  // Some hardware wallets end it with 0 or 1, where the token's contract expects 27 or 28.
+  // Some hardware wallets end the signature with 0 or 1, but the token's contract expects 27 or 28.
   const v = Number.parseInt(signature.slice(130), 16);
   return signature.length === 132 && v < 2 ? signature.slice(0, 130) + (v + 27).toString(16) : signature;
 }
@@ -149,7 +149,7 @@ async function ask(provider, method, ...params) {
   } catch (error) {
     const { code, message } = /** @type {{ code?: number, message?: string }} */ (error ?? {});
     const words = {
-      4001: "You said no in the wallet. Nothing was paid.",
+      4001: "You rejected the request in the wallet. Nothing was paid.",
       4100: "The wallet has not allowed this page to use the account. Nothing was paid.",
       4900: "The wallet is not connected to any network. Nothing was paid.",
       [-32002]: "The wallet has an open request already. Answer it there, and try again.",

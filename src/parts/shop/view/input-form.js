@@ -7,7 +7,7 @@ const TEXT_TYPE = /^text\/|^application\/x-www-form-urlencoded/i;
 
 /** A body that is sent to the job. @typedef {{ bytes: Uint8Array<ArrayBuffer>, contentType: string }} Body */
 
-/** A body that is not there yet, in words. */
+/** Error for an input that is not complete. The message is for the buyer. */
 export class InputMissing extends Error {}
 
 /** The editor of a job's input: fields of a small schema, JSON, plain text, or a file. */
@@ -15,7 +15,7 @@ export class InputForm {
   #contentType;
   #place = byId("input", HTMLElement);
   #problem = byId("input-problem", HTMLElement);
-  /** Fields of the schema; empty when it is too large for them. @type {readonly Field[]} */
+  /** Fields of the schema; empty if the schema is too large for a form. @type {readonly Field[]} */
   #fields = [];
   #text = h("textarea", { id: "input-text", rows: 8, spellcheck: "false", autocapitalize: "off" });
   #file = h("input", { id: "input-file", type: "file" });
@@ -25,7 +25,7 @@ export class InputForm {
 
   /**
    * @param {Job["input"]} input
-   * @param {string} [request] is all that is sent, without a body
+   * @param {string} [request] request that is sent without a body
    */
   constructor(input, request) {
     this.#contentType = input?.content_type ?? "text/plain;charset=UTF-8";
@@ -59,7 +59,7 @@ export class InputForm {
     return this.peek();
   }
 
-  /** Returns the body as it is so far, and shows no problem. @returns {Promise<Body>} @throws InputMissing */
+  /** Returns the current body without showing problems. @returns {Promise<Body>} @throws InputMissing */
   async peek() {
     const contentType = this.#contentType;
     if (this.#shown === "none") return { bytes: new Uint8Array(), contentType };
@@ -86,7 +86,7 @@ export class InputForm {
     if (!this.#fillFields()) this.#show("text");
   }
 
-  /** Shows what is wrong with the input, each at its field. @param {readonly InputProblem[]} problems */
+  /** Shows each problem of the input at its field. @param {readonly InputProblem[]} problems */
   showProblems(problems) {
     const others = [];
     for (const field of this.#fields) field.showProblem("");
@@ -130,7 +130,7 @@ export class InputForm {
       this.showProblem("This does not fit the form: only its own fields, as one object.");
   }
 
-  /** Moves the text into the fields, if they hold all of it. @returns whether they do */
+  /** Moves the text into the fields. @returns false if the fields cannot hold all of the text */
   #fillFields() {
     const value = parseObject(this.#text.value);
     const names = this.#fields.map(({ name }) => name);

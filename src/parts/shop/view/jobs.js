@@ -11,7 +11,7 @@ const MANY = 6;
 /** @type {{ jobs: readonly Job[] }} */
 const { jobs } = JSON.parse(byId("data", HTMLScriptElement).text);
 
-/** Returns a job's address, relative to this page: the gateway may be behind a path of a larger site. @param {Job} job */
+/** Returns a job's address relative to this page, because the gateway may be behind a path prefix of a larger site. @param {Job} job */
 function pathOf({ x402_endpoint: url }) {
   return url.replace(/^.*\/(?=x402\/jobs\/\d+\/\d+$)/, "");
 }
@@ -22,18 +22,18 @@ function wordsOf(job) {
   return [titleOf(job), name, description, ...tags].join("\n").toLowerCase();
 }
 
-/** Returns where a job is paid, beside its price. @param {Job} job */
+/** Returns the networks and tokens that pay for a job. @param {Job} job */
 function tokensText({ price, settlement_options: options }) {
   const [first] = options;
   if (first === undefined) return "cannot be paid now";
-  // A token is listed once for each way to pay it.
+  // The options list a token once for each transfer method.
   const tokens = options.filter(
     (option, i) => options.findIndex((other) => isSameTerms(option, other)) === i,
   );
   const texts = tokens.map((option, i) => {
     const network = `on ${networkName(option.network)}`;
     if (price !== undefined) return `${option.symbol} ${network}`;
-    // The first is the price itself.
+    // The card shows the first option as the price.
     return i === 0 ? network : `${tokenAmount(option, option.amount)} ${network}`;
   });
   const more = texts.length > 2 ? [`${texts.length - 2} more`] : [];
@@ -52,7 +52,7 @@ function card(job) {
     "li",
     { class: "panel card" },
     h("h2", {}, route === undefined ? h("a", { href: pathOf(job) }, titleOf(job)) : titleOf(job)),
-    // The address of such a job's page has its parameters, which only the buyer knows.
+    // The job's page has no link, because its address has parameters that only the buyer knows.
     route !== undefined && h("p", { class: "card-text" }, h("code", {}, route)),
     description !== undefined && h("p", { class: "card-text" }, description),
     tags.length > 0 &&

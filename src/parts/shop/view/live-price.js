@@ -3,11 +3,11 @@
 /** @import { Purchase } from "./purchase.js" */
 import { byId } from "../../../page/shared/dom.js";
 
-/** Time without a change of the form after which its price is asked for. */
+/** Time without a change of the form after which the price is requested. */
 const QUIET_MS = 400;
 
 /**
- * Asks for the price of the input in the form: at once, and after each change. An input that is not complete has none.
+ * Requests the price of the input in the form, at once and after each change. An incomplete input has no price.
  * @param {Pick<InputForm, "peek">} form
  * @param {Pick<Purchase, "offersFor">} purchase
  * @param {(offers: readonly Requirements[]) => void} show
@@ -22,7 +22,7 @@ export function followPrice(form, purchase, show) {
       .peek()
       .then((input) => purchase.offersFor(input))
       .catch(() => []);
-    // The answer to an earlier input may come later.
+    // The response for an earlier input can arrive later.
     if (asked === changes) show(offers);
   };
   byId("order", HTMLFormElement).addEventListener("input", () => {

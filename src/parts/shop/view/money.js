@@ -12,7 +12,7 @@ export function tokenAmount({ symbol, decimals }, units) {
     : `${exactAmount(BigInt(units), decimals)} ${symbol}`;
 }
 
-/** Formats what one run costs. @param {Job} job */
+/** Formats the price of one run. @param {Job} job */
 export function priceText({ price, price_range: range, settlement_options: options }) {
   const [first] = options;
   if (range !== undefined) return `${range.min} to ${range.max}`;
@@ -23,7 +23,7 @@ export function priceText({ price, price_range: range, settlement_options: optio
 
 /** Returns a job's title, or else its name or ids. @param {Job} job */
 export function titleOf({ title, name, x402_endpoint: url }) {
-  // As a number, a service's id could have lost digits.
+  // The ids come from the URL, because a service's id can lose digits as a number.
   const [job, service] = url.split("/").reverse();
   return title ?? name ?? `Job ${job} of service ${service}`;
 }

@@ -5,7 +5,7 @@ import { byId, h } from "../../../page/shared/dom.js";
 import { followCall, ROOT, resultOf } from "./purchase.js";
 import { copyButton, resultView, saveLink } from "./result.js";
 
-/** The panel with what became of a paid call. */
+/** Panel with the state and the result of a paid call. */
 export class Outcome {
   #panel = byId("outcome", HTMLElement);
   #title = byId("outcome-title", HTMLElement);
@@ -45,7 +45,7 @@ export class Outcome {
       this.#show(
         "The job failed",
         h("p", { class: "notice problem" }, reason),
-        h("p", {}, "Show the seller what you have of this purchase:"),
+        h("p", {}, "Show the seller these details of the purchase:"),
         keep,
         again,
       );
@@ -53,7 +53,7 @@ export class Outcome {
     } else {
       this.#show(
         "The call is gone",
-        h("p", {}, "The seller does not keep this call any more, or its token is another one."),
+        h("p", {}, "The seller does not keep this call any more, or the access token is wrong."),
         keep,
         again,
       );
@@ -94,7 +94,7 @@ function showState({ state, attempt = 0, progress }, words, bar) {
 }
 
 /**
- * Everything that the buyer needs to see this call again, from another place too.
+ * Everything that the buyer needs to see this call again, from any computer.
  * @param {Call} call
  * @param {{ title: string, url: string, paid: string | undefined }} bought
  */

@@ -12,7 +12,7 @@ export function decodeHeader(header) {
 /** Encodes bytes as base64. @param {Uint8Array} bytes */
 export function toBase64(bytes) {
   let text = "";
-  // A call takes only so many arguments.
+  // The number of arguments of a call is limited.
   for (let i = 0; i < bytes.length; i += 8_192) text += String.fromCharCode(...bytes.subarray(i, i + 8_192));
   return btoa(text);
 }
@@ -23,13 +23,13 @@ export function randomHex(length) {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Returns a new id, which stays with a purchase whatever is signed for it. */
+/** Returns a new id of a purchase, which all payments for the purchase share. */
 export function newIdentifier() {
   return `pay_${randomHex(16)}`;
 }
 
 /**
- * Returns the `PAYMENT-SIGNATURE` header. It repeats what the 402 declared, as clients must, with the purchase's id.
+ * Returns the `PAYMENT-SIGNATURE` header. It repeats the extensions of the 402, as clients must, and adds the purchase's id.
  * @param {PaymentRequired} required
  * @param {object} payment
  * @param {Requirements} payment.accepted

@@ -3,19 +3,19 @@
 /** @import { Body } from "./input-form.js" */
 import { decodeHeader, newIdentifier, toBase64 } from "./payment.js";
 
-/** Times that a payment is sent again by itself, while it is undecided or no answer comes. */
+/** Times that the page sends a payment again by itself, while the payment is undecided or the seller does not answer. */
 const MAX_SENDS = 30;
 const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 5_000;
 
 /**
- * A purchase as this tab keeps it, so that a reload loses no paid call and pays nothing twice.
+ * Purchase as stored in this tab, so that a reload neither loses a paid call nor pays twice.
  * @typedef {object} Kept
- * @property {string} identifier is the same for everything that is signed for this body
+ * @property {string} identifier is the same for all payments for this body
  * @property {string} contentType
- * @property {string | undefined} body in base64; undefined when it is too large to be kept
+ * @property {string | undefined} body in base64; undefined if it is too large to be stored
  * @property {string} [payment] the header of a signed payment that may have been sent
- * @property {string} [paid] what it pays, in words
+ * @property {string} [paid] amount of the payment, in words
  * @property {Call} [call]
  */
 
@@ -36,7 +36,7 @@ const MAX_DELAY_MS = 5_000;
  *   | { kind: "undecided", words: string }} Outcome
  */
 
-/** Address of the seller, whatever the path of this page is. */
+/** Address of the seller, for every path of this page. */
 export const ROOT = new URL("../../../", import.meta.url);
 
 const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -47,7 +47,7 @@ export class Purchase {
   #method;
   /** @type {Kept | undefined} */
   #kept;
-  /** The body of this visit, also when it is too large to be kept. @type {Uint8Array<ArrayBuffer> | undefined} */
+  /** Body of this visit, even if it is too large to be stored. @type {Uint8Array<ArrayBuffer> | undefined} */
   #body;
 
   /** @param {"GET" | "POST"} method */
@@ -70,7 +70,7 @@ export class Purchase {
   }
 
   /**
-   * Begins with a body. The same one is the same purchase: its id stays, so that it is never paid twice.
+   * Begins the purchase for a body. The same body is the same purchase and keeps the id, so that it is never paid twice.
    * @param {Uint8Array<ArrayBuffer>} body
    * @param {string} contentType
    */
@@ -83,7 +83,7 @@ export class Purchase {
     this.#keep({ identifier, contentType, body: encoded });
   }
 
-  /** Gives the body again that was too large to be kept. @param {Uint8Array<ArrayBuffer>} body */
+  /** Supplies the body again if it was too large to be stored. @param {Uint8Array<ArrayBuffer>} body */
   supply(body) {
     this.#body = body;
   }
@@ -93,7 +93,7 @@ export class Purchase {
     if (this.#kept) this.#keep({ ...this.#kept, payment, paid });
   }
 
-  /** Forgets the signed payment, but not the id that the next one has. */
+  /** Forgets the signed payment, but keeps the id for the next payment. */
   dropPayment() {
     const { payment: _payment, ...rest } = this.#kept ?? {};
     this.#keep(/** @type {Kept} */ (rest));
@@ -112,9 +112,9 @@ export class Purchase {
   }
 
   /**
-   * Asks for the offers of an input that may never be bought.
+   * Requests the offers for an input that the buyer may never buy.
    * @param {Body} input
-   * @returns {Promise<readonly Requirements[]>} none for an input that the job does not take
+   * @returns {Promise<readonly Requirements[]>} empty for an input that the job refuses
    */
   async offersFor({ bytes, contentType }) {
     const response = await this.#fetch(undefined, bytes, contentType);
@@ -123,8 +123,8 @@ export class Purchase {
   }
 
   /**
-   * Sends the very same payment until it is decided.
-   * @param {(words: string) => void} tell says why it takes so long
+   * Sends the same payment until it is decided.
+   * @param {(words: string) => void} tell shows why the payment takes long
    * @returns {Promise<Outcome>}
    */
   async pay(tell) {
@@ -191,14 +191,14 @@ export class Purchase {
     try {
       sessionStorage.setItem(this.#key, JSON.stringify(kept));
     } catch {
-      // The body does not fit: the payment still does, and the body has to be chosen again after a reload.
+      // The body is too large for the storage. Only the payment is stored, and the buyer has to choose the body again after a reload.
       sessionStorage.setItem(this.#key, JSON.stringify({ ...kept, body: undefined }));
     }
   }
 }
 
 /**
- * Reads the call of an answer that is a result: its headers have what the 202 has in its body.
+ * Reads the call of a response that is a result. Its headers have the fields that a 202 has in its body.
  * @param {Response} response @returns {Answer | undefined}
  */
 function answeredCall({ headers }) {
@@ -217,8 +217,8 @@ function parseAnswer(text) {
 }
 
 /**
- * Reports whether a refusal of a payment is the last word. A proxy's own error says nothing about the payment, and the
- * gateway itself may not know yet whether money moved.
+ * Reports whether a refusal of a payment is final. An error of a proxy says nothing about the payment, and the gateway may not
+ * know yet whether money moved.
  * @param {Answer} answer
  */
 function isDecided({ charged, retryable }) {
@@ -236,7 +236,7 @@ function askCall({ id, token }, tail = "") {
  * Follows a paid call to its end.
  * @param {Call} call
  * @param {(state: CallState) => void} show
- * @returns {Promise<CallState | undefined>} undefined when the seller does not know the call any more
+ * @returns {Promise<CallState | undefined>} undefined if the seller does not know the call any more
  */
 export async function followCall(call, show) {
   for (let delayMs = 300; ; delayMs = Math.min(delayMs * 1.3, MAX_DELAY_MS)) {
@@ -250,7 +250,7 @@ export async function followCall(call, show) {
         if (state.state === "succeeded" || state.state === "failed") return state;
       }
     } catch {
-      // The seller cannot be reached now: the call goes on without this page.
+      // The seller cannot be reached now. The call continues without this page.
     }
     await wait(delayMs);
   }
@@ -261,7 +261,7 @@ export async function resultOf(call) {
   for (;;) {
     try {
       const response = await askCall(call, "/result");
-      // A job that gave no result has none to fetch.
+      // A response without this header has no result, because the job returned none.
       if (!response.headers.has("x-call-id")) return { result: new Blob(), contentType: "" };
       return { result: await response.blob(), contentType: response.headers.get("content-type") ?? "" };
     } catch {

@@ -4,8 +4,8 @@ import { ROOT } from "./purchase.js";
 import { Field, simpleProperties } from "./schema-fields.js";
 
 /**
- * The parameters of a route's path, and the fields of its query that have a schema. The page buys the request that opened it:
- * other values open the page of another request.
+ * The parameters of a route's path, and the fields of its query that have a schema. The page buys the request that opened it,
+ * so other values open the page of another request.
  */
 export class RequestForm {
   #path;
@@ -67,7 +67,7 @@ export class RequestForm {
     return search === "" ? path : `${path}?${search}`;
   }
 
-  /** Opens the page of the request, if the seller takes it. */
+  /** Opens the page of the request, if the seller accepts the request. */
   async #change() {
     for (const field of [...this.#ofPath, ...this.#ofQuery]) field.showProblem("");
     this.#problem.textContent = "";
@@ -96,7 +96,7 @@ export class RequestForm {
 
 const PARAMETER = /\{([A-Za-z0-9_]+)(\.\.\.)?\}/g;
 
-/** @param {string} place @param {unknown} schema @returns {readonly Field[]} none for a schema that no form has */
+/** @param {string} place @param {unknown} schema @returns {readonly Field[]} empty for a schema that no form can show */
 function fieldsOf(place, schema) {
   const properties = simpleProperties(schema) ?? [];
   return properties.map((property) => new Field({ ...property, isLong: false }, `${place}-${property.name}`));

@@ -1,12 +1,12 @@
 import { h } from "../../../page/shared/dom.js";
 
-/** Pictures without scripts. SVG is shown as text: opened by itself, it would be a document of this origin. */
+/** Pictures without scripts. SVG is shown as text, because an SVG that is opened by itself is a document of this origin. */
 const PICTURE = /^image\/(png|jpeg|gif|webp|avif|bmp)$/;
 const JSON_TYPE = /^application\/(?:.*\+)?json$/;
 const TEXT_TYPE = /^text\/|^application\/(?:.*\+)?(?:xml|yaml|toml|javascript)$|^image\/svg\+xml$/;
-/** Characters that are shown; the rest is in the file. */
+/** Most characters that are shown. The file has all of them. */
 const MAX_SHOWN = 200_000;
-/** Within the page's own policy: a frame asks for nothing, not even pictures of this origin. */
+/** Policy of the frame, in addition to the page's policy. A frame loads nothing, not even pictures of this origin. */
 const FRAME_POLICY = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:">`;
 const ENDINGS = /** @type {Record<string, string>} */ ({
   "application/json": "json",
@@ -22,7 +22,7 @@ const ENDINGS = /** @type {Record<string, string>} */ ({
 });
 
 /**
- * Shows what a job returned, never as a document of this origin: as text, as a picture, HTML in a sandbox, or only as a file to save.
+ * Shows the result of a job as text, as a picture, as HTML in a sandbox, or only as a file to save, and never as a document of this origin.
  * @param {Blob} result
  * @param {string} contentType
  * @param {number} callId
@@ -44,7 +44,7 @@ export async function resultView(result, contentType, callId) {
   if (!JSON_TYPE.test(type) && !TEXT_TYPE.test(type)) return [h("p", {}, save)];
   const text = await result.text();
   if (type === "text/html" && text.length <= MAX_SHOWN) {
-    // A sandbox without permissions has an origin of its own: no scripts, forms, windows or navigation of this page.
+    // A sandbox without permissions has an origin of its own, and can neither run scripts, send forms, open windows nor navigate this page.
     const frame = h("iframe", {
       class: "frame",
       sandbox: "",
@@ -62,7 +62,7 @@ export async function resultView(result, contentType, callId) {
 }
 
 /**
- * Link that saves a file. Its type is a neutral one: opened in a tab, a page would be of this origin.
+ * Link that saves a file. Its type is neutral, because a page that is opened in a tab would be of this origin.
  * @param {BlobPart} content
  * @param {string} name
  * @param {string} label

@@ -1,10 +1,10 @@
 import { h } from "../../../page/shared/dom.js";
 
-/** Most fields that a form has; the input of a larger schema is edited as JSON. */
+/** Most fields of a form. The input of a larger schema is edited as JSON. */
 const MAX_FIELDS = 8;
 /** Longest text that fits one line. */
 const ONE_LINE = 120;
-/** Keywords with which a form of independent fields would promise too little. */
+/** Keywords that a form of independent fields cannot express. */
 const COMBINING = ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "patternProperties"];
 
 /**
@@ -99,7 +99,7 @@ export class Field {
     return this.#property.name;
   }
 
-  /** The value as JSON, as it was typed; undefined when it is left out. @returns {string | undefined} */
+  /** Value as JSON, with the typed digits; undefined if the field is empty. @returns {string | undefined} */
   get json() {
     const { value } = this.#control;
     const { type, isRequired } = this.#property;
@@ -110,7 +110,7 @@ export class Field {
       case "string":
         return value === "" && !isRequired ? undefined : JSON.stringify(value);
       default:
-        // A number keeps all its digits; what is none is refused as a text.
+        // A number keeps all its digits. Other text is sent as a string, which the job refuses.
         if (value.trim() === "") return undefined;
         return /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(value.trim())
           ? value.trim()
@@ -118,13 +118,13 @@ export class Field {
     }
   }
 
-  /** The value as it was typed, or the text of the choice; empty when it is left out. */
+  /** Typed value, or the text of the choice; empty if the field is empty. */
   get text() {
     const { json } = this;
     return json === undefined ? "" : json.startsWith('"') ? JSON.parse(json) : json;
   }
 
-  /** Sets the text of the value, as a query has it. @param {string} text */
+  /** Sets the value from its text in a query. @param {string} text */
   type(text) {
     if (text === "") return this.fill(undefined);
     if (!(this.#control instanceof HTMLSelectElement)) return this.fill(text);

@@ -101,7 +101,7 @@ async function ask<T>({ name }: StandardWallet, call: () => Promise<T>): Promise
   } catch (error) {
     const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
     if (code === 4001 || REFUSAL.test(String(message)))
-      throw new Error("You said no in the wallet. Nothing was paid.");
+      throw new Error("You rejected the request in the wallet. Nothing was paid.");
     throw new Error(`${name} says: ${message ?? "it cannot do this"}. Nothing was paid.`);
   }
 }
