@@ -21,23 +21,23 @@ const PATTERNS: readonly Pattern[] = [
   {
     name: "a pronoun in place of the noun",
     find: /\b(?:(?:ones|those) (?:that|which|who|whose|of|by|with|without|in|for|from|to|at|on)\b|one (?:that|which|who|whose|by|with|without|for)\b(?<!one by(?= one)|one for(?= (?:each|every|all)))|one of (?:a|an|another|no)\b|(?<=^|[.,;:(] ?|\b(?:and|or|is|as|than|not|with|for|of|to|in|on|by|from|like|are|has|uses|gets|takes) )that (?:of|with|by|without) )/gi,
-    inDocs: 105,
+    inDocs: 1,
   },
   {
     name: "he, his, nobody, somebody",
     find: /\b(?:he|his|him|himself|nobody|somebody|everybody|anybody)\b/gi,
-    inDocs: 45,
+    inDocs: 0,
   },
   {
     name: "this very, the very same",
     find: /\b(?:this|the|that|these|those) very\b|\bvery same\b/gi,
-    inDocs: 6,
+    inDocs: 0,
   },
   { name: "by use", find: /\b(?:paid|payments?) by use\b|\bby use\b/gi, inDocs: 0 },
   {
     name: "a sentence without a verb of its own",
     find: /(?<=^|[.!?:] )(?:(?:Undefined|Absent|Present|Missing|Null|None)(?::| (?:for|in|where|with|without|before|after|once|at|on|to|from)\b)|Absent\b|(?:That|Those|These) of\b|(?:Not|Only) for\b)/g,
-    inDocs: 4,
+    inDocs: 0,
   },
 ];
 

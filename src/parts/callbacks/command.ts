@@ -39,7 +39,8 @@ export function addTo(program: Command): void {
 
   addOperatorCommand(callbacks, {
     name: "retry",
-    description: "Try callbacks now, those that were given up too; exit 1 if any was sent or does not exist.",
+    description:
+      "Try callbacks now, including callbacks that were given up; exit 1 if any was sent or does not exist.",
     example: "callbacks retry 12 13",
     takes: [idsArgument("IDs of callbacks")],
   }).action(retry);

@@ -9,8 +9,8 @@ import type { ChannelLedger } from "./store/ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
 
 /**
- * Returns a function that adds the channel of a payment to the store if its chain has a deposit. Whoever sees a signed deposit can send
- * it, and the payment that it came with cannot use it any more.
+ * Returns a function that adds the channel of a payment to the store if its chain has a deposit. Anyone who sees a signed
+ * deposit can send it, and then the payment that came with the deposit cannot make it again.
  */
 export function channelAdopter(parts: {
   readonly ledger: Pick<ChannelLedger, "adoptChannel">;
@@ -26,7 +26,7 @@ export function channelAdopter(parts: {
     const { channelId: channel_id, config, cumulative, signature } = voucher;
     const asset = config.token;
     const token = tokens().find((one) => one.network === network && oneSpelling(one.asset) === asset);
-    // A chain that does not answer now shows nothing. The facilitator then decides about the deposit.
+    // If the chain does not respond, no channel is added, and the facilitator decides about the deposit.
     const chain =
       token &&
       (await readerOf(network)

@@ -18,7 +18,7 @@ export async function confirmedBlock(rpc: Rpc, confirmations: number): Promise<b
   return block > 0n ? block : 0n;
 }
 
-/** Channels that one `eth_call` reads: nodes bound the size of its code. */
+/** Most channels that one `eth_call` reads, because nodes limit the size of its code. */
 const TOGETHER = 100;
 
 /** Reads channels at one block, many with one call. @returns their states in the order of the channels */
@@ -36,7 +36,7 @@ export async function readChannels(
   return found;
 }
 
-/** @returns undefined when the RPC does not run code that is not on the chain */
+/** @returns undefined if the RPC does not run code that is not on the chain */
 async function readTogether(
   rpc: Rpc,
   channelIds: readonly string[],
@@ -67,7 +67,7 @@ async function readChannel(rpc: Rpc, channelId: string, block: bigint | "latest"
   };
 }
 
-/** Returns what was claimed for a receiver, and what of it has moved to them. Token units. */
+/** Returns the sum that was claimed for a receiver, and the part of the sum that has moved to the receiver. Token units. */
 export async function readReceiver(
   rpc: Rpc,
   receiver: string,

@@ -2,7 +2,7 @@ import { toFunctionSelector } from "viem";
 import { CHANNELS_CONTRACT } from "./hashes.ts";
 import type { ChannelState } from "./store/chain-rules.ts";
 
-/** Views of the contract that tell the state of one channel, and the words that each returns. */
+/** Views of the contract that return the state of one channel, with the number of words that each returns. */
 const VIEWS = [
   { selector: toFunctionSelector("channels(bytes32)"), words: 2 },
   { selector: toFunctionSelector("pendingWithdrawals(bytes32)"), words: 2 },
@@ -50,7 +50,7 @@ export function channelsCode(channelIds: readonly string[]): string {
   return `0x${[...calls, ...end, ...inputs].join("")}`;
 }
 
-/** Reads what {@link channelsCode} returned. @returns undefined for anything else */
+/** Reads what {@link channelsCode} returned. @returns undefined for other data */
 export function channelsIn(answer: string, count: number): ChannelState[] | undefined {
   const digits = answer.slice(2);
   if (digits.length !== WORD_DIGITS * WORDS * count) return undefined;

@@ -21,7 +21,10 @@ export interface Claim {
   readonly totalClaimed: bigint;
 }
 
-/** Has claims, settlements and refunds of channels on one network sent, each signed by the authorizer. */
+/**
+ * Requests claims, settlements and refunds of channels on one network from a facilitator. The authorizer's key signs each claim
+ * and refund.
+ */
 export class ChannelsFacilitator {
   readonly #network: string;
   readonly #facilitators: () => readonly Facilitator[];
@@ -31,7 +34,7 @@ export class ChannelsFacilitator {
 
   constructor(parts: {
     readonly network: string;
-    /** Returns the facilitators, in the order in which they are asked. */
+    /** Returns the facilitators in the order of their use. */
     readonly facilitators: () => readonly Facilitator[];
     readonly authorizers: readonly PrivateKey[];
   }) {
@@ -55,7 +58,7 @@ export class ChannelsFacilitator {
     return this.#settle(claims[0].row, { type: "claim", ...(await this.#signed(claims)) });
   }
 
-  /** Moves what was claimed to its receiver. */
+  /** Moves claimed money to its receiver. */
   settle({
     asset,
     receiver,
@@ -66,7 +69,7 @@ export class ChannelsFacilitator {
     return this.#ask({ asset, payTo: receiver }, { type: "settle", receiver, token: asset });
   }
 
-  /** Pays a payer back, after a claim of what is final. */
+  /** Pays a payer back, after a claim of the final charges. */
   async refund(row: ChannelRow, refund: ChannelRefund): Promise<SettlementAnswer> {
     const { channel_id: channelId, config, signed, signature } = row;
     const { amount, nonce, totalClaimed } = refund;
@@ -147,7 +150,7 @@ export class ChannelsFacilitator {
       this.#chosen = { facilitator, at: performance.now() };
       return facilitator;
     }
-    // No facilitator answers now. The facilitator that answered last might still settle the scheme.
+    // No facilitator responds. The facilitator that answered last might still settle the scheme.
     return this.#chosen?.facilitator;
   }
 }

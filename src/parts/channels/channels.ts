@@ -115,7 +115,7 @@ export class Channels {
     await Promise.all([...this.#networks.values()].map((network) => network.stop()));
   }
 
-  /** Uses the tokens of a reloaded configuration. A network that it adds is worked on from the next start. */
+  /** Uses the tokens of a reloaded configuration. Work on a network that the reload adds begins with the next start. */
   use(tokens: readonly AcceptedToken[]): void {
     this.#tokens = tokens;
   }
@@ -125,7 +125,7 @@ export class Channels {
   }
 }
 
-/** Returns the facilitators of a network in their order. jobgate's own is there once all parts are built. */
+/** Returns the facilitators of a network in their order. jobgate's own facilitator exists once all parts are built. */
 function facilitatorsFor(
   network: string,
   { x402: { facilitators, facilitatorTimeoutMs: timeoutMs }, telemetry, own }: Parts,

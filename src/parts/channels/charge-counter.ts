@@ -3,7 +3,7 @@ import type { ChannelLedger } from "./store/ledger.ts";
 /** Charges that one round counts. */
 const PAGE = 500;
 
-/** Adds the outcomes of their charges to the sums of channels. */
+/** Adds the outcomes of charges to the sums of their channels. */
 export class ChargeCounter {
   readonly #ledger: Pick<ChannelLedger, "listUncounted" | "countCharges">;
   readonly #limit: number;
@@ -24,7 +24,7 @@ export class ChargeCounter {
       await this.#ledger.countCharges(id, charges);
   }
 
-  /** Counts the next charges of all channels. All of them have their turn, also while some cannot be counted. */
+  /** Counts the next charges of all channels. Each channel has its turn, even while the charges of others cannot be counted. */
   async countNext(): Promise<void> {
     const listed = await this.#ledger.listUncounted({ after: this.#after, limit: this.#limit });
     for (const { channelId, ...charges } of listed) await this.#ledger.countCharges(channelId, charges);

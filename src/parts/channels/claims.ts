@@ -9,7 +9,7 @@ import type { ChannelLedger, DuePlace } from "./store/ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
 import { claimGoal, dueOf } from "./store/rules.ts";
 
-/** A channel after a comparison with its chain, in the newest block and in a confirmed one. */
+/** Channel after a comparison with its chain, in the newest block and in a confirmed block. */
 export interface Looked {
   readonly row: ChannelRow;
   readonly latest: ChannelState;
@@ -25,7 +25,7 @@ interface Parts {
   readonly tokens: () => readonly AcceptedToken[];
   /** Compares channels with their chain. */
   readonly look: (rows: readonly ChannelRow[]) => Promise<readonly Looked[]>;
-  /** Returns true if a claim of a channel may be asked for again. */
+  /** Returns true if a claim of a channel may be requested again. */
   readonly mayAsk: (channelId: string) => boolean;
   readonly onClaimed: () => void;
   readonly logger: Logger;
@@ -33,10 +33,10 @@ interface Parts {
 
 /** Channels that one query returns. */
 const PAGE = 500;
-/** Channels of one claim: a claim that fails is made for each of them again. */
+/** Most channels of one claim. A claim that fails is repeated for each channel alone. */
 const MAX_CLAIMS = 20;
 const USD_DECIMALS = 18;
-/** Time that a refund may take before what is final is claimed without it. */
+/** Time limit of a refund, after which the final charges are claimed without it. */
 const REFUND_MS = 30_000;
 
 /** Claims final charges of the channels of one network, once there are enough of them or they are old enough. */
@@ -57,7 +57,9 @@ export class ChannelClaims {
     for (const which of ["urgent", "any"] as const) await this.#makeDueOf(await this.#nextPage(which));
   }
 
-  /** Reads the next channels. All of them have their turn, also while some stay below what is claimed. */
+  /**
+   * Reads the next channels. Each channel has its turn, even while others stay below the sum from which on they are claimed.
+   */
   async #nextPage(which: "urgent" | "any"): Promise<readonly ChannelRow[]> {
     const { ledger, network } = this.#parts;
     const page = { isUrgent: which === "urgent", after: this.#after[which], limit: PAGE };
@@ -117,7 +119,7 @@ export class ChannelClaims {
     }
     const channels = claims.map(({ row }) => row.channel_id);
     logger.warn({ channels, answer }, "a claim was not made; trying again");
-    // One claim that cannot be made lets all of its transaction fail.
+    // One claim that cannot be made fails the whole transaction, so each claim is tried alone.
     if (answer.kind === "refused" && claims.length > 1)
       for (const claim of claims) await this.#claimAll([claim]);
   }
@@ -132,7 +134,7 @@ export class ChannelClaims {
   #isDue(row: ChannelRow, now: number): boolean {
     const { claimAt, claimEverySecs } = this.#parts.config;
     if (row.claim_soon === 1) return true;
-    // The refund claims what is final as well.
+    // The refund also claims the final charges.
     if (row.status === "refunding" && now - row.updated_at < REFUND_MS) return false;
     const due = dueOf(row);
     if (this.isLetGo(row, due)) return false;
@@ -149,7 +151,7 @@ export class ChannelClaims {
     return units * 10n ** BigInt(USD_DECIMALS - Math.min(USD_DECIMALS, token.decimals));
   }
 
-  /** Reports charges that are not claimed for so long that a withdrawal could come before them. */
+  /** Reports charges that have waited so long that a withdrawal could end before they are claimed. */
   #alertIfOld(row: ChannelRow, now: number): void {
     const { config, logger } = this.#parts;
     const { channel_id: channel, due_since, final, claimed } = row;
@@ -160,7 +162,7 @@ export class ChannelClaims {
     );
   }
 
-  /** Logs a trouble of a channel once, until the channel does not have it any more. */
+  /** Logs a problem of a channel once, and again only after the problem has ended. */
   #alert(troubled: Set<string>, channel: string, isTroubled: boolean, log: () => void): void {
     if (isTroubled && !troubled.has(channel)) log();
     if (isTroubled) troubled.add(channel);

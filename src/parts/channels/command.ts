@@ -57,7 +57,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(channels, {
     name: "claim",
     description:
-      "Claim what is final in one channel, or in all, at once; exit 1 if there is no such channel.",
+      "Claim the final charges of one channel, or of all, at once; exit 1 if there is no such channel.",
     example: 'channels claim --note "end of the month"',
     takes: [idArgument("[id]"), noteOption(), byOption(), jsonOption()],
   }).action(claim);
@@ -65,7 +65,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(channels, {
     name: "refund",
     description:
-      "Pay the payer of a channel back what is not charged; exit 1 if there is nothing to pay back.",
+      "Pay the uncharged rest of a channel back to its payer; exit 1 if there is nothing to pay back.",
     example: `channels refund ${EXAMPLE} --note "as agreed by mail"`,
     takes: [idArgument("<id>"), noteOption(), byOption(), jsonOption()],
   }).action(refund);
@@ -73,7 +73,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(channels, {
     name: "resume",
     description:
-      "Take vouchers again after a restore; exit 1 if a channel stays stopped, because its chain contradicts it.",
+      "Accept vouchers again after a restore; exit 1 if a channel stays stopped because its chain contradicts the store.",
     example: 'channels resume --note "restored the copy of Monday"',
     takes: [noteOption(), byOption(), jsonOption()],
   }).action(resume);
@@ -100,7 +100,7 @@ const COLUMNS: Columns<Channel> = {
   REASON: (channel) => shortText(reasonsOf(channel).join("; ") || "-"),
 };
 
-/** Reason why a channel takes no vouchers, or cannot be claimed. */
+/** Reasons why a channel accepts no vouchers, or cannot be claimed. */
 function reasonsOf({ keyMissing, authorizer, reason }: Channel): string[] {
   const missing = `no key of authorizer ${authorizer} is configured`;
   return [...(keyMissing ? [missing] : []), ...(reason === "" ? [] : [reason])];

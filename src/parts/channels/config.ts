@@ -31,21 +31,21 @@ const channelsSchema = z.object({
   authorizer: z
     .union([signer, z.array(signer).min(1).describe("an array of tables, the one of new channels first")])
     .describe('a table such as { private_key = "file:/run/secrets/authorizer" }, or an array of such tables'),
-  /** Time that a payer's withdrawal takes. Vouchers have to be claimed within it. */
+  /** Duration of a payer's withdrawal. Vouchers have to be claimed before it ends. */
   withdrawDelaySecs: integer(900, 2_592_000).default(86_400),
-  /** Least deposit that clients are told to make, in prices. */
+  /** Least deposit that offers name, as a multiple of the price. */
   minDeposit: integer(1, 1_000_000).default(10),
-  /** Sum in one channel above which it is claimed. */
+  /** Sum of unclaimed charges above which a channel is claimed. */
   claimAt: dollars().prefault("$5"),
-  /** Sum in one channel below which nothing is claimed, because the claim's gas costs more. */
+  /** Sum of unclaimed charges below which a channel is not claimed, because the gas would cost more. */
   minClaim: dollars().optional(),
-  /** Time after which any sum is claimed. */
+  /** Time after which charges are claimed whatever their sum. */
   claimEverySecs: integer(1, 604_800).default(3_600),
 });
 
 /** Payment channels. */
 export interface ChannelsConfig {
-  /** New channels name the first key. */
+  /** Keys that sign claims and refunds. New channels name the first key. */
   readonly authorizers: readonly [Signer, ...Signer[]];
   readonly withdrawDelaySecs: number;
   readonly minDeposit: number;
@@ -80,7 +80,7 @@ export const channelsTable = ConfigTable.of({
 
 type Tables = TableContext["tables"];
 
-/** Vouchers are claimed once their calls have ended, and before a withdrawal ends. */
+/** Checks that calls can end and their vouchers be claimed before a withdrawal ends. */
 function checkDelay(
   {
     withdrawDelaySecs,
@@ -100,7 +100,7 @@ function checkDelay(
 
 type Dollars = { readonly amount?: bigint | undefined };
 
-/** Sums above `claim_at` are claimed. */
+/** Checks that `min_claim` does not forbid the claims that `claim_at` requires. */
 function checkMinClaim(
   { minClaim, claimAt }: Partial<Record<"minClaim" | "claimAt", Dollars | undefined>>,
   at: Place,
@@ -119,7 +119,7 @@ function checkTokens({ x402 }: Tables, at: Place): void {
   );
 }
 
-/** Deposits are made by EIP-3009 or Permit2, and are added once the chain shows them. */
+/** Reports whether a token can pay from channels. Deposits need EIP-3009 or Permit2, and an RPC that shows them. */
 function isChannelToken({
   network,
   transferMethod,
@@ -135,7 +135,10 @@ function isChannelToken({
   );
 }
 
-/** Returns the tokens that are paid from channels. A token that is listed for both methods has deposits by EIP-3009, which need no approval. */
+/**
+ * Returns the tokens that are paid from channels. Deposits in a token that is listed for both methods use EIP-3009, because it
+ * needs no approval.
+ */
 function channelTokens(tokens: readonly AcceptedToken[]): AcceptedToken[] {
   const found = tokens.filter(isChannelToken);
   const has3009 = ({ transferMethod }: AcceptedToken) => transferMethod === EIP3009.name;
@@ -146,7 +149,7 @@ function channelTokens(tokens: readonly AcceptedToken[]): AcceptedToken[] {
   );
 }
 
-/** Returns the token as it is offered for payments from channels. */
+/** Returns the token with the fields of offers for payments from channels. */
 function besides(token: AcceptedToken, config: ChannelsConfig): AcceptedToken {
   const receiverAuthorizer = accountOf(config.authorizers[0].privateKey);
   const { withdrawDelaySecs: withdrawDelay, minDeposit } = config;
@@ -157,7 +160,7 @@ function besides(token: AcceptedToken, config: ChannelsConfig): AcceptedToken {
       scheme: SCHEME,
       unusedPromise: RETURNED,
       extraFor: (amount) => ({
-        // The transfer method of deposits.
+        // Transfer method of deposits.
         assetTransferMethod: token.transferMethod,
         receiverAuthorizer,
         withdrawDelay,

@@ -4,8 +4,8 @@ import { CHANNEL_METHOD } from "./store/row.ts";
 import type { ChannelRefusal } from "./store/rules.ts";
 
 /**
- * Makes the 402 of a voucher that its channel does not take. Its offers have the sums of the channel, and the payer's own last
- * voucher as the proof of them, from which x402's clients sign again.
+ * Makes the 402 for a voucher that its channel refuses. The offers have the sums of the channel and, as proof, the payer's last
+ * voucher. x402 clients sign the next voucher from these sums.
  */
 export function correction({ error, channel }: ChannelRefusal): GatewayError {
   return new Correction(error, (offer) =>

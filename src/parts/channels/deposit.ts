@@ -40,7 +40,7 @@ const permit2Authorization = z
   })
   .strict();
 
-/** A deposit as clients send it. */
+/** Shape of a deposit that clients send. */
 export const depositPayload = z
   .object({
     amount,
@@ -106,8 +106,8 @@ export function movesInto({ config, channelId, deposit }: InChannel, transferMet
 }
 
 /**
- * Returns the authorization that makes a deposit. Its use is the deposit: by EIP-3009, the nonce names the channel, and only the
- * collector of deposits can use it; by Permit2, the call that uses the nonce names the channel.
+ * Returns the authorization that makes a deposit. Using the authorization makes the deposit. With EIP-3009, the nonce names the
+ * channel, and only the collector of deposits can use it. With Permit2, the call that uses the nonce names the channel.
  */
 export function authorizationOf(
   { channelId, deposit }: Omit<InChannel, "config">,
@@ -155,12 +155,12 @@ function isDeposit(
     const [nonce] = decodeAbiParameters(permitData, data);
     return nonce === deposit.nonce && channelIdOf(deposit.chainId, inLowerCase(config)) === deposit.channelId;
   } catch {
-    // The contract has other functions as well.
+    // The contract has other functions, which make no deposit.
     return false;
   }
 }
 
-/** Returns a channel's configuration in its one spelling. */
+/** Returns a channel's configuration in the spelling that jobgate stores. */
 export function inLowerCase(config: ChannelConfig): ChannelConfig {
   const { payer, payerAuthorizer, receiver, receiverAuthorizer, token, withdrawDelay, salt } = config;
   return {

@@ -18,7 +18,7 @@ export interface ChannelConfig {
   /** Key that signs claims and refunds. */
   readonly receiverAuthorizer: string;
   readonly token: string;
-  /** Seconds. */
+  /** Duration of a withdrawal in seconds. */
   readonly withdrawDelay: number;
   readonly salt: string;
 }
@@ -27,7 +27,7 @@ export interface ChannelConfig {
 export interface ClaimEntry {
   readonly channelId: string;
   readonly maxClaimableAmount: bigint;
-  /** Sum of all claims, this one included. */
+  /** Sum of all claims, including this claim. */
   readonly totalClaimed: bigint;
 }
 
@@ -42,13 +42,13 @@ const BATCH = typeHash(
 );
 const DOMAIN = typeHash("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
 
-/* The digests of x402's typed data (EIP-712), made of words: viem's general encoder takes 60 µs for each. */
+/* The digests of x402's typed data (EIP-712), concatenated from words, because viem's general encoder takes 60 µs for each. */
 
-/** Ids of channels that were asked for last: each voucher of a channel asks for the same one. */
+/** Ids of recently used channels, because each voucher of a channel needs the same id. */
 const ids = new Map<string, Hex>();
 const MAX_IDS = 10_000;
 
-/** Returns the id of a channel, lower case. */
+/** Returns the id of a channel in lower case. */
 export function channelIdOf(chainId: number, config: ChannelConfig): Hex {
   const { payer, payerAuthorizer, receiver, receiverAuthorizer, token, withdrawDelay, salt } = config;
   const key = `${chainId} ${payer} ${payerAuthorizer} ${receiver} ${receiverAuthorizer} ${token} ${withdrawDelay} ${salt}`;
@@ -62,12 +62,12 @@ export function channelIdOf(chainId: number, config: ChannelConfig): Hex {
   return id;
 }
 
-/** Returns what a payer signs to pay up to an amount in all from a channel. */
+/** Returns the digest that a payer signs to pay a total amount from a channel. */
 export function voucherDigest(chainId: number, channelId: string, maxClaimableAmount: bigint): Hex {
   return typed(chainId, [VOUCHER, channelId.slice(2), word(maxClaimableAmount)]);
 }
 
-/** Returns what a seller signs to pay an amount back from a channel. */
+/** Returns the digest that a seller signs to pay an amount back from a channel. */
 export function refundDigest(
   chainId: number,
   {
@@ -79,7 +79,7 @@ export function refundDigest(
   return typed(chainId, [REFUND, channelId.slice(2), word(nonce), word(amount)]);
 }
 
-/** Returns what a seller signs to claim from channels. */
+/** Returns the digest that a seller signs to claim from channels. */
 export function claimDigest(chainId: number, claims: readonly ClaimEntry[]): Hex {
   const entries = claims.map(({ channelId, maxClaimableAmount, totalClaimed }) =>
     hashOf([ENTRY, channelId.slice(2), word(maxClaimableAmount), word(totalClaimed)]),

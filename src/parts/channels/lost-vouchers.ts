@@ -5,8 +5,8 @@ import { voucherOf } from "./payload.ts";
 import type { ChannelRow } from "./store/row.ts";
 
 /**
- * Finds vouchers that were lost. A payer signs each voucher from the one before, so a signed voucher that is higher than the
- * channel's next one shows that the store has lost some, as after a restore of a copy.
+ * Finds vouchers that were lost. A payer adds each price to the sum of the previous voucher. So a signed voucher that is higher
+ * than the channel's next voucher shows that the store has lost vouchers, such as after a restore.
  */
 export class LostVouchers {
   readonly #logger: Logger;
@@ -32,7 +32,7 @@ export class LostVouchers {
   }
 }
 
-/** Returns the price of a call as its payer names it; undefined if the payment has none. */
+/** Returns the price of a call that its payer has accepted; undefined if the payment names no price. */
 export function namedPrice({ payload }: Pick<SignedPayment, "payload">): bigint | undefined {
   const { amount } = (payload as { readonly accepted?: { readonly amount?: unknown } }).accepted ?? {};
   return typeof amount === "string" && /^[0-9]{1,39}$/.test(amount) ? BigInt(amount) : undefined;

@@ -17,12 +17,13 @@ export function requestIn(nonce: string): string {
 }
 
 const NO_ACCOUNT = `0x${"0".repeat(40)}`;
-/** Digits of a request's digest in the nonces of payments. */
+/** Number of digits of a request's digest in the nonces of payments. */
 const REQUEST_DIGITS = 32;
 
 /**
- * Payment channels: a payer deposits once, and signs a voucher for each call. The store compares the voucher with the sums of its
- * channel in the write that begins the payment, and that write is the payment: only a deposit moves money on the chain.
+ * Payment channels: a payer deposits once, and signs a voucher for each call. The store compares the voucher with the sums of
+ * its channel in the write that begins the payment. This write completes the payment, because only a deposit moves money on the
+ * chain.
  */
 export const CHANNELS: Method = {
   name: CHANNEL_METHOD,
@@ -47,14 +48,17 @@ export const CHANNELS: Method = {
       (deposit === undefined || movesInto({ ...voucher, deposit }, transferMethod))
     );
   },
-  // Made for each 402, so that only facilitators that list the scheme are relied on. Adds no field.
+  // Adds no field. The method exists so that an offer is made for each 402, and only while a facilitator lists the scheme.
   fresh: { keys: [], make: async () => ({}) },
   async recoverSigner(payment, { network }) {
     const voucher = voucherOf(payment);
     return (await isSigned(voucher, network)) ? voucher.config.payer : undefined;
   },
 
-  /** A payer who sends several requests at once signs the same voucher for each. The request tells these payments apart. */
+  /**
+   * Payers who send several requests at once sign the same voucher for each, so the request is needed to tell these payments
+   * apart.
+   */
   bind(payment, request) {
     const digest = hash("sha256", request).slice(0, REQUEST_DIGITS);
     const fingerprint = hash("sha256", `${payment.fingerprint}:${digest}`);
@@ -63,7 +67,7 @@ export const CHANNELS: Method = {
   isEndless: (payment) => voucherOf(payment).deposit === undefined,
   async check(payment, { token, amount, extra }) {
     const voucher = voucherOf(payment);
-    // A contract could declare void what it has signed.
+    // A contract must not sign vouchers, because it could revoke its signature.
     if (voucher.config.payerAuthorizer === NO_ACCOUNT)
       return { invalid: "The channel has no payerAuthorizer: open one whose vouchers a key signs" };
     if (!(await isSigned(voucher, token.network))) return { invalid: BAD_SIGNATURE };
@@ -92,12 +96,12 @@ function settlementOf({ channelId, cumulative, deposit }: Voucher, amount: strin
 /** Half the order of secp256k1, the highest `s` of a signature that contracts take. */
 const HIGHEST_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 
-/** Reports whether a signature is in the one form that contracts take: with a low `s`, and 27 or 28 at its end. */
+/** Reports whether a signature has the only form that contracts accept: a low `s`, and 27 or 28 at the end. */
 function isCanonical(signature: string): boolean {
   return /^0x[0-9a-f]{128}(1b|1c)$/.test(signature) && BigInt(`0x${signature.slice(66, 130)}`) <= HIGHEST_S;
 }
 
-/** Checks that a channel's key signed a voucher so that it can be claimed, and that the voucher is of that channel. */
+/** Checks that a voucher belongs to its channel, and that the channel's key signed it in a form that can be claimed. */
 export async function isSigned(voucher: Omit<Voucher, "deposit">, network: string): Promise<boolean> {
   const { config, channelId, cumulative, signature } = voucher;
   const chainId = chainIdOf(network);

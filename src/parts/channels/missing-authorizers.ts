@@ -7,10 +7,13 @@ import type { ChannelRow } from "./store/row.ts";
 
 /** Channels that one query reads. */
 const PAGE = 1_000;
-/** Channels that a problem names. */
+/** Most channels that a problem names. */
 const MAX_NAMED = 3;
 
-/** Finds channels with money whose authorizers have no key in the configuration. A store that cannot be read has its own problem. */
+/**
+ * Finds channels with money whose authorizers have no key in the configuration. A store that cannot be read is ignored here,
+ * because another check reports it.
+ */
 export async function missingAuthorizers(
   { authorizers }: Pick<ChannelsConfig, "authorizers">,
   inspect: () => Promise<StoreInspection>,
@@ -36,7 +39,7 @@ export async function missingAuthorizers(
   }));
 }
 
-/** Reads the channels that have money on their chain, or something to claim. */
+/** Reads the channels that have money on their chain, or unclaimed charges. */
 async function* channelsIn(
   store: StoreInspection,
 ): AsyncGenerator<Pick<ChannelRow, "channel_id" | "config">, void> {

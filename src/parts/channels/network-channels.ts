@@ -23,7 +23,7 @@ import type { ChannelRow } from "./store/row.ts";
 export interface ChannelPeriods {
   /** Between two rounds. */
   readonly roundMs: number;
-  /** Between two looks at the chain for withdrawals. */
+  /** Between two reads of the chain for withdrawals. */
   readonly watchMs: number;
   /** Between two requests for the same claim or settlement. */
   readonly retryMs: number;
@@ -47,13 +47,13 @@ interface Parts {
 const LOCK_MS = { heldMs: 30_000, renewMs: 10_000 };
 /** Channels and open charges that one query returns. */
 const PAGE = 500;
-/** Time that a claim may take, tries included, before a withdrawal ends. */
+/** Time to reserve for a claim and its retries before a withdrawal ends. */
 const CLAIM_SECS = 600;
 
 /**
- * Works on the channels of one network: counts calls that have ended, claims charges that are final, has a facilitator
- * settle the claims, sends the refunds that payers ask for, and watches for withdrawals. One process does this work at a
- * time. After a crash, it continues from the store and the chain. A claim names a sum and a refund has a number, so neither
+ * Works on the channels of one network: counts calls that have ended, claims charges that are final, requests settlement of the
+ * claims from a facilitator, sends the refunds that payers request, and watches for withdrawals. One process does this work at
+ * a time. After a crash, it continues from the store and the chain. A claim names a sum and a refund has a number, so neither
  * moves money twice.
  */
 export class NetworkChannels implements BackgroundService {
@@ -61,7 +61,7 @@ export class NetworkChannels implements BackgroundService {
   readonly #lock: LeaseLock;
   readonly #loop: BackgroundLoop;
   #watchedAt = Number.NEGATIVE_INFINITY;
-  /** Monotonic times at which claims and settlements were last asked for, by channel or receiver. */
+  /** Monotonic times of the last requests for claims and settlements, by channel or receiver. */
   readonly #askedAt = new Map<string, number>();
   readonly #receivers: Receivers;
   readonly #claims: ChannelClaims;
@@ -113,12 +113,12 @@ export class NetworkChannels implements BackgroundService {
     return periods.roundMs;
   }
 
-  /** Adds the outcomes of its charges to the sums of a channel. */
+  /** Adds the outcomes of a channel's charges to its sums. */
   count(channelId: string): Promise<void> {
     return this.#counter.count(channelId);
   }
 
-  /** Sums that have moved to receivers; none where another process works on the network. */
+  /** Sums that have moved to receivers; empty if another process works on the network. */
   get settled(): readonly SettledSum[] {
     return this.#receivers.settled;
   }
@@ -128,7 +128,7 @@ export class NetworkChannels implements BackgroundService {
     return this.#parts.facilitator.canSign(row);
   }
 
-  /** Reads channels in the newest block that confirms each. */
+  /** Reads each channel in its newest confirmed block. */
   async readAll(rows: readonly Pick<ChannelRow, "channel_id" | "asset">[]): Promise<SeenChannel[]> {
     const rpc = await this.#parts.client.connect();
     const found = new Map<string, SeenChannel>();
@@ -155,7 +155,7 @@ export class NetworkChannels implements BackgroundService {
     return { row: seen.row, chain: { ...seen.latest, refundNonce } };
   }
 
-  /** Compares a channel with its chain, unless that was done just now. Does nothing while the chain does not answer. */
+  /** Compares a channel with its chain, unless it was compared just now. Does nothing while the chain does not respond. */
   async refresh(row: ChannelRow): Promise<void> {
     if (this.#mayAsk(`look ${row.channel_id}`)) await this.look(row).catch(() => undefined);
   }
@@ -167,7 +167,7 @@ export class NetworkChannels implements BackgroundService {
   }
 
   /**
-   * Has a refund sent that was journalled, unless it was paid.
+   * Requests a journalled refund from a facilitator, unless the refund was paid.
    * @returns the channel once the refund has ended; undefined before
    */
   async sendRefund(row: ChannelRow): Promise<ChannelRow | undefined> {
@@ -175,7 +175,7 @@ export class NetworkChannels implements BackgroundService {
     const { channel_id: channelId } = row;
     const refund = refundOf(row);
     if (refund === undefined) return undefined;
-    // Its claim has to be settled, whoever sent it.
+    // The claim of the refund has to be settled, whoever sent it.
     this.#receivers.noteClaim();
     const ended = await ledger.endChannelRefund(channelId, await this.read(row), undefined);
     if (ended !== undefined || !this.#mayAsk(`refund ${channelId}`, periods.retryMs)) return ended;
@@ -198,7 +198,8 @@ export class NetworkChannels implements BackgroundService {
     for (let after = ""; ; ) {
       const rows = await ledger.listChannels(network, { after, limit: PAGE });
       const looked = await this.#lookAll(
-        // A deposit that the operator calls made is counted once the chain shows a balance that covers the charges.
+        // Channels with undecided deposits are read too, because a deposit that only the operator confirmed is counted once the
+        // chain's balance covers the charges.
         rows.filter((row) => row.balance !== row.claimed || row.status !== "open" || row.deposits > 0),
       );
       await this.#makeFinal(looked.flatMap(({ row }) => (row.status === "withdrawing" ? row : [])));
@@ -209,7 +210,7 @@ export class NetworkChannels implements BackgroundService {
     }
   }
 
-  /** Compares channels with the chain. @returns each as it is then, and the chain's newest state */
+  /** Compares channels with the chain. @returns each channel after the comparison, and the chain's newest state */
   async #lookAll(rows: readonly ChannelRow[]): Promise<Looked[]> {
     if (rows.length === 0) return [];
     const rpc = await this.#parts.client.connect();
@@ -226,7 +227,7 @@ export class NetworkChannels implements BackgroundService {
 
   async #compare(row: ChannelRow, shown: Omit<Looked, "row">): Promise<ChannelRow> {
     const chain = merged(row, shown);
-    // Most channels are as they were at the look before: nothing is written.
+    // Most channels have not changed since the last read, so nothing is written for them.
     if (isEqual({ ...seen(row, chain, Date.now()), updated_at: row.updated_at }, row)) return row;
     const after = await this.#parts.ledger.seeChannel(row.channel_id, chain);
     if (after === undefined) return row;
@@ -235,7 +236,7 @@ export class NetworkChannels implements BackgroundService {
     return after;
   }
 
-  /** Makes the pending charges of channels final whose withdrawals end soon, so that they are claimed before. */
+  /** Makes pending charges final in channels whose withdrawals end soon, so that the charges are claimed before. */
   async #makeFinal(rows: readonly ChannelRow[]): Promise<void> {
     if (rows.length === 0) return;
     const { ledger, client, periods, logger } = this.#parts;
@@ -244,7 +245,7 @@ export class NetworkChannels implements BackgroundService {
       const { withdrawDelay } = JSON.parse(config) as ChannelConfig;
       const marginSecs = Math.min(withdrawDelay / 2, (2 * periods.watchMs) / 1_000 + CLAIM_SECS);
       if (Number(timestamp) < (withdraw_at ?? 0) + withdrawDelay - marginSecs) continue;
-      // Calls that have ended are counted as they did.
+      // Calls that have ended are counted first, by their outcome.
       await this.#counter.count(channel);
       const charges = await ledger.listOpenCharges(channel, PAGE);
       const pending = charges.flatMap(({ state, call_id }) =>

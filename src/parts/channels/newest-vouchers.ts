@@ -6,36 +6,38 @@ const MAX_CHANNELS = 100_000;
 
 /** Sums of a channel that this process knows, token units. */
 interface Known {
-  /** Highest voucher that may have been taken. */
+  /** Highest voucher that may have been accepted. */
   readonly highest: bigint;
   /** Highest voucher that the deposits cover, until calls are charged back. */
   readonly covered: bigint;
 }
 
 /**
- * The highest voucher of each channel that may have been taken. It is only kept by a process that is the only user of the
- * store. A higher voucher was never taken, so the row of its channel need not be read before the write that takes the
+ * The highest voucher of each channel that may have been accepted. Only a process that uses its store alone keeps these
+ * vouchers. A higher voucher was never accepted, so the row of its channel need not be read before the write that accepts the
  * voucher.
  */
 export class NewestVouchers {
   readonly #known = boundedCache<string, Known>(MAX_CHANNELS);
-  /** Purchases in progress by channel that may change more than the highest voucher that is known. */
+  /** Purchases in progress, by channel, that may change more than the known highest voucher. */
   readonly #open = new Map<string, number>();
   #changes = 0;
 
-  /** Changes whenever a row that was read before may lack a purchase. */
+  /** Version that changes whenever an earlier read row may lack a purchase. */
   get version(): number {
     return this.#changes;
   }
 
-  /** Reports whether a voucher is the next one after the highest. @param price of its call, as its payer names it */
+  /**
+   * Reports whether a voucher is the next after the highest voucher. @param price price of its call that the payer has accepted
+   */
   isNext(channelId: string, cumulative: bigint, price: bigint): boolean {
     const known = this.#known.get(channelId);
     if (known === undefined || cumulative > known.covered) return false;
     return known.highest < cumulative && cumulative <= known.highest + price;
   }
 
-  /** Notes a channel that was read. @param version version before the read */
+  /** Records a channel that was read. @param version version before the read */
   note(row: ChannelRow, version: number): void {
     const { channel_id: channelId, signed, base, balance, deposits } = row;
     if (deposits > 0 || version !== this.#changes || this.#open.has(channelId)) return;
@@ -44,7 +46,8 @@ export class NewestVouchers {
   }
 
   /**
-   * Notes a voucher that may be taken from now on. The sums of a channel lack a deposit for some time after the deposit was made.
+   * Records a voucher that may be accepted from now on. The sums of a channel lack a deposit for some time after the deposit
+   * was made.
    * @returns a function to call once the purchase has ended; undefined if there is nothing to do then
    */
   begin(channelId: string, cumulative: bigint, hasDeposit: boolean): (() => void) | undefined {

@@ -22,10 +22,10 @@ import { channelSums } from "./store/totals.ts";
 
 /** Charges and decisions that are shown with their channel. */
 const SHOWN = 50;
-/** Channels that one call looks at. */
+/** Most channels that one call reads. */
 const PAGE = 200;
 
-/** Work on channels of a network that operators ask for. */
+/** Work on the channels of a network that operators request. */
 export type OperatedNetwork = Pick<NetworkChannels, "canSign" | "count" | "look" | "readAll">;
 
 /** Adds payment channels to the operator's API. */
@@ -63,7 +63,7 @@ export function channelOperation(parts: {
     throw new ConnectError("The configuration has no x402.channels.", Code.FailedPrecondition);
   }
 
-  /** Asks for claims of all channels that have something to claim. @returns their number */
+  /** Requests claims of all channels with unclaimed charges. @returns the number of these channels */
   async function claimAll(signature: ReturnType<typeof readSignature>): Promise<number> {
     let claimed = 0;
     for (let after = ""; ; ) {
@@ -75,7 +75,7 @@ export function channelOperation(parts: {
     }
   }
 
-  /** Resumes channels of one network. @returns them as they are then */
+  /** Resumes channels of one network. @returns the channels after that */
   async function resume(
     rows: readonly ChannelRow[],
     signature: ReturnType<typeof readSignature>,
@@ -185,7 +185,7 @@ export function channelOperation(parts: {
   };
 }
 
-/** Returns the token of the page after the first entries; empty if they are all. */
+/** Returns the token of the page after the first entries; empty if there are no more. */
 function nextToken(found: readonly ChannelRow[], size: number): string {
   const last = found[size - 1];
   return found.length > size && last !== undefined ? `${last.created_at}.${last.channel_id}` : "";

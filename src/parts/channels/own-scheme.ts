@@ -4,9 +4,9 @@ import type { OwnScheme, SettlablePayload } from "../../x402/methods/method.ts";
 import { loose } from "../../x402/methods/payload-values.ts";
 import { CHANNELS_CONTRACT, DEPOSIT_COLLECTOR } from "./hashes.ts";
 
-/** Time after which the same claim or refund is another transaction, because the first one may have been dropped. */
+/** Time after which a repeated claim or refund gets a new transaction, because the first transaction may have been dropped. */
 const AGAIN_MS = 600_000;
-/** Time for which the transaction of a claim, a settlement or a refund is of use. */
+/** Seconds until the transaction of a claim, a settlement or a refund expires. */
 const VALID_SECS = 3_600;
 
 const deposit = z.looseObject({
@@ -54,13 +54,13 @@ export const OWN_SCHEME: OwnScheme = {
   },
 };
 
-/** Reports whether a payload is of a seller alone: a claim, or a settlement of claims. */
+/** Reports whether only a seller sends such a payload: a claim, or a settlement of claims. */
 export function isSent(payload: object): boolean {
   const { type } = payload as { readonly type?: unknown };
   return type === "claim" || type === "settle";
 }
 
-/** Reads what sellers have facilitators send. */
+/** Reads the payloads that sellers send to facilitators. */
 export function readSettlable(payload: object, scheme: string): SettlablePayload | undefined {
   if (scheme !== OWN_SCHEME.name) return undefined;
   const { data } = sent.safeParse(payload);
@@ -85,7 +85,7 @@ export function readSettlable(payload: object, scheme: string): SettlablePayload
       const from = voucher?.channel.receiverAuthorizer ?? "";
       return { from, validBefore, moves: "none", reference: again };
     }
-    // The same settlement moves what was claimed since the one before.
+    // Equal settlements differ in effect, because each moves the money that was claimed since the settlement before.
     case "settle":
       return { from: data.receiver, validBefore, moves: "none", reference: randomUUID() };
   }

@@ -6,7 +6,7 @@ import { channelsTable } from "./config.ts";
 import { channelGauges } from "./gauges.ts";
 import { CHANNELS } from "./store/module.ts";
 
-/** Payments from channels: x402's scheme `batch-settlement`. Operators see channels while `[x402.channels]` is left out as well. */
+/** Payments from channels: x402's scheme `batch-settlement`. Operators see channels even without `[x402.channels]`. */
 export const part: Part = {
   table: channelsTable,
   async checkPeers(whole, _loadMethods, inspect) {

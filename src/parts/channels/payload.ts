@@ -38,12 +38,12 @@ const refundPayload = z
 type RawVoucher = z.output<typeof voucherPayload>;
 type RawDeposit = z.output<typeof payloadWithDeposit>;
 
-/** A voucher that the payer of a channel signed: alone, with a deposit, or for a refund. */
+/** Voucher that the payer of a channel signed, alone, with a deposit, or for a refund. */
 export interface Voucher {
   readonly config: ChannelConfig;
   /** Lower case. */
   readonly channelId: string;
-  /** Sum of all payments from the channel, including this one, in token units. */
+  /** Sum of all payments from the channel, including this payment, in token units. */
   readonly cumulative: bigint;
   readonly signature: `0x${string}`;
   readonly deposit: Deposit | undefined;
@@ -95,16 +95,16 @@ export function journalledVoucher({ payload }: { readonly payload: string }): Vo
 
 /** A payer's request to pay the rest of a channel back, or a part of it. */
 export interface RefundRequest extends Omit<Voucher, "deposit"> {
-  /** Token units. Undefined means the whole rest. */
+  /** Amount in token units; undefined for the whole rest. */
   readonly amount: bigint | undefined;
 }
 
-/** Reports whether a payload asks for a refund. */
+/** Reports whether a payload requests a refund. */
 export function asksForRefund(payload: unknown): boolean {
   return isObject(payload) && payload.type === "refund";
 }
 
-/** @throws GatewayError `bad_request` for a request for a refund that is malformed */
+/** @throws GatewayError `bad_request` for a malformed request for a refund */
 export function readRefund(payload: unknown): RefundRequest {
   const { data, error } = refundPayload.safeParse(payload);
   if (data === undefined) {

@@ -7,7 +7,7 @@ import type { SettlementSummary, UnpaidRequest } from "../../x402/purchase/check
 import { withOffers } from "../../x402/purchase/purchase.ts";
 import { type ChannelRefunds, refundOfRequest } from "./refunds.ts";
 
-/** x402 with requests for refunds of channels, which come where payments come and pay nothing. */
+/** Protocol of requests for refunds of channels. Such a request is sent in place of a payment, and pays nothing. */
 export class RefundProtocol implements PaymentProtocol {
   readonly #x402: PaymentProtocol;
   readonly #refunds: ChannelRefunds;
@@ -29,7 +29,7 @@ export class RefundProtocol implements PaymentProtocol {
     try {
       return this.#x402.readPayment(request);
     } catch (error) {
-      // A request for a refund has no payload of a payment.
+      // A request for a refund fails here, because its payload is not a payment.
       if (refundOfRequest(request) !== undefined) return undefined;
       throw error;
     }

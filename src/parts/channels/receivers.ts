@@ -17,7 +17,7 @@ interface Parts {
   readonly client: ChainClient;
   /** The tokens of the network that are offered for channels. */
   readonly tokens: () => readonly AcceptedToken[];
-  /** Returns true if a settlement may be asked for again. */
+  /** Returns true if a settlement may be requested again. */
   readonly mayAsk: (receiver: string) => boolean;
   readonly logger: Logger;
 }
@@ -38,12 +38,12 @@ export class Receivers {
     return [...this.#settled.values()];
   }
 
-  /** Notes that claimed money may not have moved yet. */
+  /** Records that claimed money may not have moved yet. */
   noteClaim(): void {
     this.#mayOwe = true;
   }
 
-  /** Has what was claimed moved to its receivers, unless all of it has. */
+  /** Requests that claimed money is moved to its receivers, unless all of it has moved. */
   async settle(): Promise<void> {
     if (!this.#mayOwe) return;
     const { client, facilitator, logger, tokens, mayAsk } = this.#parts;

@@ -14,13 +14,15 @@ import type { ChannelRow } from "./store/row.ts";
 import { mismatchOf } from "./store/rules.ts";
 
 const HEADER = "payment-signature";
-/** Longest time that a request waits for its refund, and the time between two looks. */
+/** Longest time that a request waits for its refund, and the time between two checks. */
 const WAIT_MS = 30_000;
 const LOOK_MS = 250;
 /** Longest time that a refund waits for a claim. */
 const CLAIM_MS = 10_000;
 
-/** Finds the payload of a request for a refund, which comes where a payment would. @returns undefined for any other request */
+/**
+ * Finds the payload of a request for a refund, which is sent in place of a payment. @returns undefined for any other request
+ */
 export function refundOfRequest(request: JobRequest): unknown {
   const [header, ...others] = request.headerValues(HEADER);
   if (header === undefined || others.length > 0) return undefined;
@@ -32,7 +34,7 @@ export function refundOfRequest(request: JobRequest): unknown {
   }
 }
 
-/** Pays the rest of channels back to payers who ask for it, as x402's clients do: without a payment, at any job. */
+/** Pays the rest of channels back to payers who request it. x402 clients send such a request without a payment, to any job. */
 export class ChannelRefunds {
   readonly #ledger: ChannelLedger;
   readonly #networkOf: (row: ChannelRow) => NetworkChannels | undefined;
@@ -69,7 +71,9 @@ export class ChannelRefunds {
     return answerOf(await this.#paid(network, decision.row));
   }
 
-  /** Compares a channel with its chain, once the chain has the claim that is under way. If the claim fails, the refund waits in vain. */
+  /**
+   * Compares a channel with its chain once the chain has the claim in progress. If the claim fails, the wait ends without it.
+   */
   async #lookAfterClaim(network: NetworkChannels, found: ChannelRow): ReturnType<NetworkChannels["look"]> {
     const endsAt = performance.now() + CLAIM_MS;
     for (;;) {
@@ -81,18 +85,18 @@ export class ChannelRefunds {
     }
   }
 
-  /** Waits until a refund is paid. @throws GatewayError when it takes too long; the refund is still paid */
+  /** Waits until a refund is paid. @throws GatewayError after the time limit; the refund is still paid later */
   async #paid(network: NetworkChannels, row: ChannelRow): Promise<ChannelRow> {
     const endsAt = performance.now() + WAIT_MS;
     const { nonce } = refundOf(row) ?? {};
     while (performance.now() < endsAt) {
-      // A chain that does not answer now may answer soon.
+      // If the chain does not respond, it may respond to the next check.
       const paid = await network.sendRefund(row).catch((error: unknown) => {
         if (error instanceof GatewayError) throw error;
         return undefined;
       });
       if (paid !== undefined) return paid;
-      // Another process may have ended it.
+      // Another process may have ended the refund.
       const now = await this.#ledger.findChannel(row.channel_id);
       const refund = now && refundOf(now);
       if (now !== undefined && refund?.nonce === nonce && refund?.state === "done") return now;

@@ -24,7 +24,7 @@ interface Parts {
   readonly refresh: (row: ChannelRow) => Promise<void>;
   /** Reports whether the configuration has the key that signs the claims of a channel. */
   readonly canSign: (config: ChannelConfig) => boolean;
-  /** Undefined if other processes take vouchers of the same store. */
+  /** Undefined if other processes accept vouchers with the same store. */
   readonly newest: NewestVouchers | undefined;
 }
 
@@ -75,8 +75,8 @@ export function channelTerms(parts: Parts): Terms {
 }
 
 /**
- * A voucher whose call was charged back is as unused, so the payment that it makes then is another one. A voucher below the base stays
- * the payment that it was: what was charged back there is a credit.
+ * A voucher whose call was charged back is unused again, so it makes a new payment. A voucher below the base stays its earlier
+ * payment, and the amount that was charged back there is a credit.
  */
 async function recognised(payment: SignedPayment, parts: Checked): Promise<SignedPayment> {
   const { ledger, journal, lost, newest, uncovered } = parts;
@@ -104,8 +104,8 @@ async function recognised(payment: SignedPayment, parts: Checked): Promise<Signe
 }
 
 /**
- * Finds the payment that the newest voucher of a channel has made for the same request. Its payer may sign another deposit with the
- * voucher, or none, when the answer was lost.
+ * Finds the payment that the newest voucher of a channel has made for the same request. If the answer was lost, the payer may
+ * send the voucher with another deposit, or without a deposit.
  */
 async function firstOf(
   payment: SignedPayment,
@@ -127,7 +127,7 @@ function inRound(payment: SignedPayment, round: number): SignedPayment {
     : { ...payment, nonce: `${nonce}:${round}`, fingerprint: `${fingerprint}:${round}` };
 }
 
-/** Finds a channel, after its charges were counted if the voucher may depend on them. */
+/** Finds a channel. Its charges are counted first if the voucher may depend on them. */
 async function upToDate(
   channelId: string,
   cumulative: bigint,
@@ -162,14 +162,16 @@ async function checkOpen(
     return;
   }
   const adopted = row === undefined ? await adopt(payment) : undefined;
-  // The deposit was made. Its payer signs the voucher alone.
+  // The deposit was already made, so the payer has to sign the voucher alone.
   if (adopted !== undefined) throw correction(mismatchOf(adopted));
   const price = namedPrice(payment);
   if (row?.status === "open" && price !== undefined && cumulative !== BigInt(row.base) + price)
     throw correction(mismatchOf(row));
 }
 
-/** A deposit is made once, so a voucher that comes with it can be sold with it once, whatever becomes of its call. */
+/**
+ * Returns the key of a deposit's use. A deposit is made once, so its voucher can be sold with it once, even if the call fails.
+ */
 async function useOfDeposit(
   { channelId, deposit }: Voucher,
   ledger: ChannelLedger,

@@ -29,7 +29,8 @@ async function find(text: string, options: PrintOptions): Promise<void> {
   const { results, more, isIncomplete } = answer;
   printEntries(options, results, columnsWith(names));
   for (const kind of more) console.error(`More than 20 were found: ${nameOf(kind)}.`);
-  if (isIncomplete) console.error("The index of the search does not have all calls yet: try again in a few minutes.");
+  if (isIncomplete)
+    console.error("The index of the search does not have all calls yet: try again in a few minutes.");
 }
 
 function columnsWith(names: Names): Columns<SearchResult> {

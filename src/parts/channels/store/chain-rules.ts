@@ -10,15 +10,15 @@ export interface ChannelState {
   readonly withdrawAt: number;
 }
 
-/** A channel as a confirmed block shows it. */
+/** State of a channel in a confirmed block. */
 export interface SeenChannel extends ChannelState {
   readonly block: number;
 }
 
 /**
- * Returns the state of a channel in its confirmed block, with two exceptions. A withdrawal in the newest block is used
- * before it is confirmed. A balance that was already used stays in use if the newest block shows it, because a node that
- * lags may not know a deposit yet.
+ * Returns the state of a channel in its confirmed block, with two exceptions. A withdrawal in the newest block is used before
+ * it is confirmed. A balance that the store already uses stays in use if the newest block shows it, because a lagging node may
+ * not know a deposit yet.
  */
 export function merged(
   row: Pick<ChannelRow, "balance" | "withdraw_at">,
@@ -26,7 +26,7 @@ export function merged(
 ): SeenChannel {
   const counted = BigInt(row.balance);
   const isBehind = BigInt(confirmed.balance) < counted && BigInt(latest.balance) >= counted;
-  // A withdrawal has ended once both show what it has left.
+  // A withdrawal has ended once both blocks show the rest that it has left.
   const isSame = latest.balance === confirmed.balance;
   return {
     ...confirmed,
@@ -46,7 +46,7 @@ export function adopted(opened: OpenedChannel, chain: SeenChannel, now: number):
   return { ...newChannel(opened, now), balance: chain.balance, balance_block: chain.block };
 }
 
-/** Compares a channel with what its chain shows. */
+/** Updates a channel by the state on its chain. */
 export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelRow {
   const claimed = String(max(BigInt(row.claimed), BigInt(chain.totalClaimed)));
   // Another claim of the same sum can come late, once the payer has deposited again.
@@ -64,7 +64,7 @@ export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelR
     };
   const shown = { balance: chain.balance, balance_block: chain.block };
   const isOld = chain.block < row.balance_block;
-  // The withdrawal has ended, or was given up.
+  // The payer has ended or cancelled the withdrawal.
   if (row.status === "withdrawing") {
     return isOld ? next : (withdrawn({ ...next, ...shown }, now) ?? next);
   }
@@ -73,14 +73,14 @@ export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelR
     const isWithdrawn = isShort && !isOld && now - row.updated_at >= SHORT_MS;
     return (isWithdrawn ? withdrawn({ ...next, ...shown }, now) : undefined) ?? stopped(next, SHORT);
   }
-  // A deposit is added whichever account sent it.
+  // A deposit is added even if another account sent it.
   const paid = BigInt(chain.balance) > BigInt(row.balance) && !isOld ? { ...next, ...shown } : next;
   return row.status === "stopped" && row.reason === SHORT ? { ...paid, status: "open", reason: null } : paid;
 }
 
 /**
- * Opens a channel whose payer has withdrawn. What its deposits do not cover any more is lost.
- * @returns undefined while deposits are not decided, or calls that are not covered have not ended
+ * Opens a channel whose payer has withdrawn. Charges that the deposits no longer cover are lost.
+ * @returns undefined while deposits are undecided, or calls that the deposits do not cover have not ended
  */
 function withdrawn(row: ChannelRow, now: number): ChannelRow | undefined {
   const uncovered = max(0n, standing(row) - BigInt(row.balance));
@@ -94,10 +94,10 @@ const SHORT = "the chain has less than the deposits that were counted";
 /** Time after which a deposit that the chain does not show was withdrawn, and not taken away by a reorganisation. */
 const SHORT_MS = 86_400_000;
 
-/** Reason of channels that a restore stopped. What was done since the copy was made is not known. */
+/** Reason of channels that a restore stopped, because the store does not know what happened after the copy was made. */
 export const RESTORED = "the store was restored from a copy";
 
-/** Returns a channel that a restore stopped as it is with its chain. @returns undefined for any other */
+/** Returns a channel that a restore stopped, updated by its chain; undefined for another channel. */
 export function resumed(
   row: ChannelRow | undefined,
   chain: SeenChannel,
@@ -112,9 +112,9 @@ function stopped(row: ChannelRow, reason: string): ChannelRow {
 }
 
 /**
- * Returns the sum that can be claimed: what is final, as far as the deposits in a confirmed block cover it. A deposit that a
- * reorganisation has moved to a later block covers nothing until that block is confirmed, unless the payer withdraws, because a claim
- * that waits then may come too late.
+ * Returns the sum that can be claimed: the final charges that the deposits in a confirmed block cover. A deposit that a
+ * reorganisation has moved to a later block covers nothing until that block is confirmed. While the payer withdraws, such a
+ * deposit is used at once, because a claim that waits might come too late.
  */
 export function claimable(
   row: Pick<ChannelRow, "final" | "lost" | "status">,

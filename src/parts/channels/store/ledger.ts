@@ -18,7 +18,10 @@ export interface DuePlace {
   readonly channelId: string;
 }
 
-/** Payment channels, and the calls that were paid from them. A payment that begins adds its voucher and its charge to them. */
+/**
+ * Payment channels, and the calls that were paid from channels. The write that begins a payment adds its voucher and its
+ * charge.
+ */
 export interface ChannelLedger extends OperatedChannels {
   findChannel(channelId: string): Promise<ChannelRow | undefined>;
   findCharge(callId: number): Promise<ChargeRow | undefined>;
@@ -26,7 +29,7 @@ export interface ChannelLedger extends OperatedChannels {
   findPaymentOfCall(callId: number): Promise<Pick<PaymentRow, "nonce" | "fingerprint"> | undefined>;
   /** Counts the calls bought with a voucher that were charged back. */
   countReturned(channelId: string, cumulative: string): Promise<number>;
-  /** Returns channels of a network in the order of their ids, for looking at their chain. */
+  /** Returns channels of a network in the order of their ids, to compare the channels with their chain. */
   listChannels(
     network: string,
     page: { readonly after: string; readonly limit: number },
@@ -43,11 +46,11 @@ export interface ChannelLedger extends OperatedChannels {
   ): Promise<readonly ChannelRow[]>;
   /** Returns channels of a network whose payers are being paid back. */
   listRefunding(network: string, limit: number): Promise<readonly ChannelRow[]>;
-  /** Returns charges that ended, or whose deposits may be decided, by channel and call. */
+  /** Returns charges of ended calls, and charges whose deposits may be decided, by channel and call. */
   listUncounted(of: {
-    /** Default: of all channels. */
+    /** Channel of the charges. Default: all channels. */
     readonly channelId?: string;
-    /** Only charges after this one in the order of channels and calls. */
+    /** Returns only charges after this charge in the order of channels and calls. */
     readonly after?: { readonly channelId: string; readonly callId: number } | undefined;
     readonly limit: number;
   }): Promise<readonly UncountedCharges[]>;
@@ -60,17 +63,17 @@ export interface ChannelLedger extends OperatedChannels {
   makeFinal(channelId: string, callIds: readonly number[]): Promise<ChannelRow | undefined>;
   /** Records the sum that a claim is about to request. @returns the channels that have something to claim */
   askClaims(channelIds: readonly string[]): Promise<readonly ChannelRow[]>;
-  /** Compares a channel with what its chain shows. @returns it as it is then */
+  /** Updates a channel by the state on its chain. @returns the updated channel */
   seeChannel(channelId: string, chain: SeenChannel): Promise<ChannelRow | undefined>;
   /** Adds a channel that the chain has and the store lacks. @returns the stored channel; undefined if another store has it */
   adoptChannel(opened: OpenedChannel, chain: SeenChannel): Promise<ChannelRow | undefined>;
-  /** Begins to pay a payer back, or finds the refund that goes on. */
+  /** Begins a refund, or finds the refund in progress. */
   beginChannelRefund(channelId: string, asked: AskedRefund): Promise<RefundDecision>;
-  /** Ends a refund by what the chain shows. @returns the channel, if the refund has ended */
+  /** Ends a refund if the chain shows it. @returns the channel, if the refund has ended */
   endChannelRefund(
     channelId: string,
     chain: SeenChannel,
-    /** Hash of the transaction that paid it, if it is known. */
+    /** Hash of the transaction that paid the refund, if it is known. */
     transaction: string | undefined,
   ): Promise<ChannelRow | undefined>;
 }

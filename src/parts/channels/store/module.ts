@@ -36,7 +36,7 @@ const OLD: OldRows = {
 const channelKey = (channelId: string) => keyIn(CHANNELS_TABLE, { channel_id: channelId });
 const chargeKey = (callId: number) => keyIn(CHARGES_TABLE, { call_id: callId });
 
-/** Lets a payment begin if its voucher is the next one of its channel, and the deposits cover the price. */
+/** Lets a payment begin if its voucher is the next voucher of its channel, and the deposits cover the price. */
 const GATE: BeginGate = {
   transferMethod: CHANNEL_METHOD,
   keys: (intent) => [channelKey(voucherOf(intent).channelId)],
@@ -51,7 +51,7 @@ const GATE: BeginGate = {
   },
 };
 
-/** Notes what was charged back of a sale. A sale whose deposit was not made is none. */
+/** Records the amount of a sale that was charged back. A call whose deposit was not made is not a sale. */
 function noteReturned(commit: Commit, { call_id, state, amount: all, used }: ChargeRow, at: number): void {
   const amount = state === "returned" ? all : String(BigInt(all) - BigInt(used));
   if (amount === "0") return;
@@ -63,7 +63,7 @@ function noteReturned(commit: Commit, { call_id, state, amount: all, used }: Cha
   commit.note({ kind: "moneySent", sent });
 }
 
-/** Notes final charges that are lost. @param amount token units */
+/** Records final charges that are lost. @param amount token units */
 function noteLost(commit: Commit, amount: bigint, row: ChannelRow): void {
   if (amount <= 0n) return;
   const { network, asset, symbol, decimals, config, updated_at: at } = row;
@@ -78,7 +78,7 @@ function noteLost(commit: Commit, amount: bigint, row: ChannelRow): void {
   commit.note({ kind: "moneySent", sent: { ...sent, transaction_hash: null, block_number: null } });
 }
 
-/** Writes a channel. */
+/** Writes a channel, and its change to the sums of its token. */
 function change(commit: Commit, row: ChannelRow | undefined): ChannelRow | undefined {
   if (row !== undefined) writeChannel(commit, row);
   return row;
@@ -90,7 +90,7 @@ interface UncountedRow extends Pick<ChargeRow, "channel_id" | "call_id"> {
 
 const CHANNEL_COLUMNS = CHANNELS_TABLE.columns.join();
 
-/** Counts dead letters, waiting or dropped, whose payers have their money back in their channels, and no refund. */
+/** Counts waiting or dropped dead letters whose payers got the money back in their channels instead of by a refund. */
 function countReturned({ schema, indexedBy }: ListDialect): CountQuery {
   const isReturned = (table: string) =>
     `EXISTS (SELECT 1 FROM ${schema}channel_charges AS charge
@@ -106,7 +106,7 @@ interface CountedChannels {
   readonly returned_in_channels: readonly { readonly n: number }[];
 }
 
-/** The calls that channels account for: refunds take them off what the seller keeps. */
+/** Calls that were charged back in channels. Counts of refunds subtract them from the sales that the seller keeps. */
 const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: { returned_in_channels: countReturned, channels: countChannels },
   totals: ({ returned_in_channels: [returned], channels }: CountedChannels, { accounted, sums }) => ({
@@ -139,7 +139,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
       `${row}.state = 'returned' AND EXISTS (SELECT 1 FROM ${schema}channels AS channel WHERE channel.channel_id = ${row}.channel_id
          AND (length(${row}.cumulative), ${row}.cumulative) <= (length(channel.base), channel.base))`,
   },
-  // Vouchers that were taken since are not in the copy, and would be taken again.
+  // A restored copy lacks the vouchers that were accepted after the copy was made, and would accept them again.
   afterCopy: `UPDATE channels SET status = 'stopped', reason = '${RESTORED}';
     UPDATE channel_sums SET open = '0', refunding = '0', withdrawing = '0',
       stopped = CAST(CAST(open AS INTEGER) + CAST(refunding AS INTEGER) + CAST(withdrawing AS INTEGER) + CAST(stopped AS INTEGER) AS TEXT);`,
@@ -284,7 +284,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
           : `AND (channel_id, call_id) > (${add(after.channelId)}, ${add(after.callId)})`;
       const isDecided = `EXISTS (SELECT 1 FROM ${dialect.schema}payments AS payment
           WHERE payment.call_id = charge.call_id AND payment.state IN ('settled', 'failed'))`;
-      // Amounts are digits, so the longer one is higher.
+      // Amounts are decimal text, so the longer text is the higher amount.
       const next = `(SELECT call_id FROM ${dialect.schema}channel_charges AS other
           WHERE other.channel_id = charge.channel_id AND other.is_counted = 0 AND other.state <> 'returned'
             AND other.call_id <> (SELECT coalesce(base_call, 0) FROM ${dialect.schema}channels WHERE channel_id = charge.channel_id)

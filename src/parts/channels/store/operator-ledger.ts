@@ -19,27 +19,30 @@ export interface OperatedChannels {
   /** Returns channels, newest first. */
   listChannelsByAge(of: {
     readonly status: ChannelStatus | undefined;
-    /** Only channels after this one in the list. */
+    /** Returns only channels after this place in the list. */
     readonly after: ChannelPlace | undefined;
     readonly limit: number;
   }): Promise<readonly ChannelRow[]>;
-  /** Returns charges of a channel whose end its sums do not have yet, newest first. */
+  /** Returns charges of a channel whose outcome is not in its sums yet, newest first. */
   listOpenCharges(channelId: string, limit: number): Promise<readonly ChargeRow[]>;
   /** Returns what operators decided about a channel, newest first. */
   listChannelDecisions(channelId: string, limit: number): Promise<readonly DecisionRow[]>;
-  /** Returns the IDs of channels that have something to claim, in the order of their IDs. */
+  /** Returns the IDs of channels with unclaimed charges, in their order. */
   listDueIds(page: { readonly after: string; readonly limit: number }): Promise<readonly string[]>;
   /** Counts the channels that have something to claim or to pay back. */
   countOwedChannels(): Promise<number>;
-  /** Has channels claimed in the next round. @returns the channels that have something to claim */
+  /** Marks channels to be claimed in the next round. @returns the channels with unclaimed charges */
   claimSoon(channelIds: readonly string[], signature: Signature): Promise<readonly ChannelRow[]>;
-  /** Begins to pay a payer back because the operator wants it. */
+  /** Begins a refund that the operator requests. */
   refundByOperator(
     channelId: string,
     chain: AskedRefund["chain"],
     signature: Signature,
   ): Promise<RefundDecision>;
-  /** Lets channels take vouchers again that a restore stopped, unless their chains contradict them. @returns them as they are then */
+  /**
+   * Lets channels that a restore stopped accept vouchers again, unless their chains contradict them. @returns the channels
+   * after that
+   */
   resumeChannels(
     channels: readonly { readonly channelId: string; readonly chain: SeenChannel }[],
     signature: Signature,

@@ -32,7 +32,7 @@ export function writeChannel(commit: Commit, row: ChannelRow): void {
   commit.rows.put(CHANNELS_TABLE, row);
 }
 
-/** Writes a channel, and who decided that. */
+/** Writes a channel, and the operator's decision. */
 function decide(
   commit: Commit,
   row: ChannelRow,

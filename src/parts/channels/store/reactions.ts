@@ -63,12 +63,12 @@ function failureOf(call: EndedCall, known: Known): Effect[] {
     : changed(call.call_id, known, (charge) => failed(charge, payment.on_failure));
 }
 
-/** @param used token units that the call has used; undefined for all that it was charged */
+/** @param used token units that the call has used; undefined for the whole charge */
 function successOf(call: EndedCall, used: string | undefined, at: number, known: Known): Effect[] {
   const charge = findCharge(known.rows, call.call_id);
   const payment = charge && used !== undefined ? paymentOf(call, known) : undefined;
   const amount = charge && used !== undefined ? unusedOf(charge, used) : 0n;
-  // It was claimed before its call ended, because its payer withdraws.
+  // The charge was claimed before its call ended, because its payer withdraws.
   if (payment !== undefined && amount > 0n)
     return [{ kind: "change", change: { kind: "owed", payment, amount: String(amount), at } }];
   return changed(call.call_id, known, (one) => succeeded(one, used));

@@ -2,12 +2,12 @@ import type { ChannelState, SeenChannel } from "./chain-rules.ts";
 import type { ChannelRow, ChannelStatus } from "./row.ts";
 import { claimGoal, max, min, standing, withDue } from "./rules.ts";
 
-/** The refund that a channel's payer asked for last. Amounts are token units. */
+/** Last refund that a channel's payer requested. Amounts are token units. */
 export interface ChannelRefund {
   /** Number of the refund on the chain. */
   readonly nonce: string;
   readonly amount: string;
-  /** Sum that is claimed with it. */
+  /** Sum that is claimed with the refund. */
   readonly totalClaimed: string;
   readonly state: "sending" | "done";
   readonly transaction?: string;
@@ -15,9 +15,9 @@ export interface ChannelRefund {
 
 /** A request for a refund. */
 export interface AskedRefund {
-  /** Token units; undefined: all that is not charged. */
+  /** Amount in token units; undefined for everything that is not charged. */
   readonly amount: string | undefined;
-  /** Number of the next refund in a confirmed block, and the balance and the withdrawal in the newest one. */
+  /** Number of the next refund in a confirmed block, and the balance and the withdrawal in the newest block. */
   readonly chain: Pick<ChannelState, "refundNonce" | "balance" | "withdrawAt">;
 }
 
@@ -36,7 +36,7 @@ export function refundDecision(
   const under = refundOf(row);
   if (row.status === "refunding" && under !== undefined) return { kind: "refunding", row, refund: under };
   if (row.deposits > 0 || (row.status !== "open" && row.status !== "withdrawing")) return { kind: "busy" };
-  // The payer may end the withdrawal before the refund is sent: only what is claimed with the refund is safe then.
+  // The payer may end the withdrawal before the refund is sent. Then only the sum that the refund claims is safe.
   if (chain.withdrawAt > 0 && row.final !== row.charged) return { kind: "busy" };
   const left = min(BigInt(row.balance), BigInt(chain.balance)) - standing(row);
   const amount = wanted === undefined ? left : min(left, BigInt(wanted));
@@ -58,8 +58,8 @@ export function refundDecision(
 }
 
 /**
- * Ends a refund: by the chain, whose number of refunds is higher once it was paid.
- * @param transaction hash of the transaction that paid it, if it is known
+ * Ends a refund once the chain's number of refunds shows that it was paid.
+ * @param transaction hash of the transaction that paid the refund, if it is known
  * @returns undefined while the refund can still be paid, or if none is being paid
  */
 export function refundEnded(
@@ -70,7 +70,7 @@ export function refundEnded(
 ): ChannelRow | undefined {
   const refund = row && refundOf(row);
   if (row?.status !== "refunding" || refund?.state !== "sending") return undefined;
-  // The transaction can come at any time: whoever has its signatures can send it.
+  // The refund can still be paid, because anyone who has the signatures can send its transaction.
   if (BigInt(chain.refundNonce) <= BigInt(refund.nonce)) return undefined;
   const claimed = String(max(BigInt(row.claimed), BigInt(chain.totalClaimed)));
   const next = withDue(

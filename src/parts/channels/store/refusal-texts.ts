@@ -4,9 +4,9 @@ import type { ChannelStatus } from "./row.ts";
 const code = (name: string) => `invalid_batch_settlement_evm_${name}`;
 const explained = (sentence: string, name: string) => `${sentence} (${code(name)})`;
 
-/** Clients sign again, from the sums that the answer has. */
+/** Code for which clients sign again, from the sums in the answer. */
 export const AMOUNT_MISMATCH = code("cumulative_amount_mismatch");
-/** Clients do not ask again. */
+/** Code after which clients do not try again. */
 export const NOTHING_TO_REFUND = code("refund_no_balance");
 export const NOT_FOUND = explained(
   "This seller knows no such channel: send a deposit with the voucher",

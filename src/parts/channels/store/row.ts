@@ -6,14 +6,14 @@ export const CHANNEL_METHOD = "channel";
 /** Name of the transfer method of deposits by Permit2, in offers of x402 and in the configuration. */
 export const PERMIT2_DEPOSITS = "permit2";
 
-/** Name of the promise to charge back what a job that fails cost. */
+/** Name of the promise to charge back the price of a job that fails. */
 export const RETURNED = "refund";
 
 /**
  * - `open`: takes vouchers.
- * - `refunding`: what is not charged is being paid back.
- * - `withdrawing`: the payer withdraws what is not claimed.
- * - `stopped`: the chain contradicts the sums, or the store was restored from a copy. What is due is claimed all the same.
+ * - `refunding`: a refund of uncharged money is in progress.
+ * - `withdrawing`: the payer withdraws the unclaimed money.
+ * - `stopped`: the chain contradicts the sums, or the store was restored from a copy. Charges that are due are still claimed.
  */
 export type ChannelStatus = "open" | "refunding" | "withdrawing" | "stopped";
 
@@ -36,30 +36,30 @@ export interface ChannelRow {
   base_call: number | null;
   /** The highest voucher whose charge is final. */
   kept: string;
-  /** The highest voucher that was taken, with its signature. It never falls. */
+  /** Highest accepted voucher, with its signature. It never falls. */
   signed: string;
   signature: string;
-  /** Deposits that count, less what was paid back. */
+  /** Counted deposits, less refunds. */
   balance: string;
-  /** Block in which the chain showed this balance. Deposits in later blocks are added to it. */
+  /** Block in which the chain showed the balance. Deposits in later blocks are added to the balance. */
   balance_block: number;
-  /** Sum of the calls that were sold, less what was given back for calls that failed. */
+  /** Sum of the sold calls, less the charges that were charged back. */
   charged: string;
   /** Sum of the charges whose calls have ended. */
   final: string;
-  /** Sum of the claims, as the chain shows it. */
+  /** Sum of the claims on the chain. */
   claimed: string;
   /** Sum of the final charges that cannot be claimed, because the payer has withdrawn the money. */
   lost: string;
-  /** Highest sum that was asked for in a claim. */
+  /** Highest sum that a claim has requested. */
   asked: string;
-  /** Deposits that are not decided. */
+  /** Sum of undecided deposits. */
   deposits: number;
   /** Time from which final charges wait to be claimed, Unix milliseconds. */
   due_since: number | null;
-  /** 1 from the operator's wish to claim it until nothing is due. */
+  /** 1 from the operator's request to claim the channel until nothing is due. */
   claim_soon: 0 | 1;
-  /** Time at which the payer asked for a withdrawal, Unix seconds. */
+  /** Time at which the payer began a withdrawal, Unix seconds. */
   withdraw_at: number | null;
   /** JSON of the last {@link ChannelRefund}. */
   refund: string | null;
@@ -67,7 +67,7 @@ export interface ChannelRow {
   updated_at: number;
 }
 
-/** Fields of a channel that is opened, and its highest voucher. */
+/** Fields that identify a newly opened channel, and its highest voucher. */
 export type OpenedChannel = Pick<
   ChannelRow,
   "channel_id" | "network" | "asset" | "symbol" | "decimals" | "config" | "signed" | "signature"
@@ -77,7 +77,7 @@ export type OpenedChannel = Pick<
 export interface ChargeRow {
   call_id: number;
   channel_id: string;
-  /** All that its voucher pays from the channel. */
+  /** Amount that the voucher pays from the channel. */
   cumulative: string;
   amount: string;
   /** Part of the amount that its call is known to have used. The rest is charged back. */
@@ -85,14 +85,14 @@ export interface ChargeRow {
   /** Deposit that came with the voucher and that the balance does not have yet; 0 if there is none. */
   deposit: string;
   on_failure: string;
-  /** 1 for a call that is charged what it uses. */
+  /** 1 for a metered call. */
   charges_back: 0 | 1;
   /**
-   * `undecided`: its deposit is not decided. `open`: its call has not ended. `kept`: its call has. `asked`: it failed, and the operator
-   * decides. `returned`: it is charged back.
+   * `undecided`: the deposit is undecided. `open`: the call has not ended. `kept`: the call has ended, and the charge stays.
+   * `asked`: the call failed, and the operator decides. `returned`: the charge is charged back.
    */
   state: "undecided" | "open" | "kept" | "asked" | "returned";
-  /** 1 once the sums of the channel have its end. */
+  /** 1 once the outcome is in the sums of the channel. */
   is_counted: 0 | 1;
   created_at: number;
 }
@@ -155,13 +155,13 @@ export const DECISIONS_TABLE: Table<DecisionRow, "id"> = {
   columns: ["channel_id", "action", "by_name", "note", "at"],
 };
 
-/** Returns a row with its columns alone: drivers add fields of their own. */
+/** Returns a row with only its columns, because drivers add fields of their own. */
 export function plainRow<Row>(
   { columns }: { readonly columns: readonly (keyof Row & string)[] },
   row: unknown,
 ): Row {
   const values = row as Row;
-  // Without entries, from which V8 takes ten times as long to make an object that is copied faster as well.
+  // A loop, because V8 takes ten times as long for `Object.fromEntries`.
   const plain = {} as Row;
   for (const column of columns) plain[column] = values[column];
   return plain;

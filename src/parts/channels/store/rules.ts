@@ -2,7 +2,7 @@ import type { PaymentRow } from "../../../store/payment-row.ts";
 import { AMOUNT_MISMATCH, BUSY, NOT_FOUND } from "./refusal-texts.ts";
 import type { ChannelRow, ChargeRow, OpenedChannel } from "./row.ts";
 
-/** A voucher that is to pay a call. Amounts are token units. */
+/** Voucher that a client offers for a call. Amounts are token units. */
 export interface NewVoucher {
   readonly channelId: string;
   readonly network: string;
@@ -45,7 +45,7 @@ export function refusalOf(row: ChannelRow | undefined, voucher: NewVoucher): Cha
     return isFirst ? undefined : { error: AMOUNT_MISMATCH, channel: undefined };
   }
   const { status, base, balance } = row;
-  // A refund ends soon: its client may sign again.
+  // A refund ends soon, so the client may sign again.
   const { [status]: busy } = BUSY;
   if (busy !== undefined) return { error: busy, channel: undefined };
   const isNext = status === "open" && cumulative === BigInt(base) + amount;
@@ -53,7 +53,7 @@ export function refusalOf(row: ChannelRow | undefined, voucher: NewVoucher): Cha
   return isNext && isCovered ? undefined : mismatchOf(row);
 }
 
-/** Returns a channel that nothing was bought from, nor deposited into. */
+/** Returns a new channel without calls and deposits. */
 export function newChannel(opened: OpenedChannel, now: number): ChannelRow {
   const sums = {
     base: "0",
@@ -97,11 +97,11 @@ export function taken(
 const STATE_BY_PROMISE = { keep: "kept", ask: "asked" } as const;
 
 /**
- * Returns a charge as the failure of its call leaves it; undefined if the failure changes nothing.
+ * Returns a charge after the failure of its call; undefined if the failure changes nothing.
  * @param on_failure the payment's promise to its buyer
  */
 export function failed(charge: ChargeRow, on_failure = charge.on_failure): ChargeRow | undefined {
-  // A call runs only once its deposit was made, whether or not the deposit was counted.
+  // A call runs only after its deposit was made, even if the deposit is not counted yet.
   if (charge.state !== "open" && charge.state !== "undecided") return undefined;
   return {
     ...charge,
@@ -119,7 +119,7 @@ export function succeeded(charge: ChargeRow, used = charge.amount): ChargeRow | 
   return { ...charge, used, state: used === "0" ? "returned" : "kept" };
 }
 
-/** Returns what its payer is owed of a charge whose call has ended: what the call has not used, if it is final already. */
+/** Returns the sum that the payer of an ended call is owed: the unused part of a charge that is already final. */
 export function unusedOf({ state, used: final }: ChargeRow, used: string): bigint {
   return state === "kept" ? max(0n, BigInt(final) - BigInt(used)) : 0n;
 }
@@ -134,12 +134,12 @@ export function revived(charge: ChargeRow): ChargeRow | undefined {
   return charge.state === "asked" ? { ...charge, state: "open" } : undefined;
 }
 
-/** Reports whether a charge can be charged back: it is not final. */
+/** Reports whether a charge can be charged back, because it is not final. */
 export function canReturn({ state }: ChargeRow): boolean {
   return state === "undecided" || state === "open" || state === "asked";
 }
 
-/** A payment, and the block that its chain shows it in. */
+/** State of a payment, and the block of its transaction. */
 export type Decided = Readonly<Pick<PaymentRow, "state" | "block_number">>;
 
 /** Finds the payment of a call. */
@@ -152,8 +152,8 @@ interface Sums {
 }
 
 /**
- * Adds to the sums of a channel what became of charges: deposits that were decided, and calls that ended.
- * @param next the highest charge below the base that was not charged back and is not final, if there is one
+ * Adds the outcomes of charges to the sums of a channel: decided deposits, and ended calls.
+ * @param next the highest charge below the base that is neither charged back nor final, if any
  */
 export function counted(
   row: ChannelRow,
@@ -164,13 +164,13 @@ export function counted(
 ): Sums {
   let sums: Sums = { row, charges: [] };
   const isBase = ({ call_id }: ChargeRow) => call_id === row.base_call;
-  // The base comes last: where it falls to depends on the others.
+  // The charge of the base comes last, because the other charges decide where the base falls to.
   for (const charge of [...charges.filter((one) => !isBase(one)), ...charges.filter(isBase)]) {
     const one = countOne(sums.row, charge, paymentOf);
     if (one === undefined) continue;
     const isFall = isBase(charge) && one.charge.state === "returned";
     const below = sums.charges.find(({ call_id }) => call_id === next?.call_id) ?? next;
-    // Since it was read, it was charged back, or became the base: another charge is the next one.
+    // Since `next` was read, it was charged back or became the base, so another charge is the next.
     if (isFall && (below?.state === "returned" || below?.call_id === charge.call_id)) continue;
     const then = isFall ? fallen(one.row, below) : one.row;
     sums = { row: { ...then, updated_at: now }, charges: [...sums.charges, one.charge] };
@@ -186,8 +186,8 @@ function fallen(row: ChannelRow, next: ChargeRow | undefined): ChannelRow {
 }
 
 /**
- * Makes pending charges final, because their payer's withdrawal is about to end. Their calls go on: a call that fails later is not charged
- * back in the channel.
+ * Makes pending charges final, because their payer's withdrawal is about to end. The calls continue, but a call that fails
+ * later is not charged back in the channel.
  */
 export function madeFinal(row: ChannelRow, charges: readonly ChargeRow[], now: number): Sums | undefined {
   if (row.status !== "withdrawing") return undefined;
@@ -242,9 +242,9 @@ function countOne(
 }
 
 /**
- * Returns a channel with a deposit that was made. The balance has it if the chain showed the balance in the deposit's block or a
- * later one.
- * @returns undefined for a deposit that the operator alone calls made, until the chain shows a balance that covers what is charged
+ * Returns a channel with a deposit that was made. The balance includes the deposit if the chain showed the balance in the
+ * deposit's block or in a later block.
+ * @returns undefined for a deposit that only the operator confirmed, until the chain shows a balance that covers the charges
  */
 function withDeposit(
   row: ChannelRow,
@@ -261,7 +261,7 @@ function withDeposit(
   return isCovered ? { ...row, deposits } : undefined;
 }
 
-/** Returns the channel with a sum that a claim asks for. @returns undefined if nothing is due */
+/** Returns the channel with the sum that a claim requests. @returns undefined if nothing is due */
 export function claiming(row: ChannelRow | undefined, now: number): ChannelRow | undefined {
   if (row === undefined || dueOf(row) === 0n) return undefined;
   return { ...row, asked: String(max(BigInt(row.asked), claimGoal(row))), updated_at: now };
@@ -274,7 +274,7 @@ export function claimedSoon(row: ChannelRow | undefined, now: number): ChannelRo
 }
 
 /**
- * Checks the sums of a channel, which hold at any time.
+ * Checks the invariants of a channel's sums.
  * @returns the sum that is wrong; undefined if all are right
  */
 export function brokenSum({
@@ -302,12 +302,12 @@ export function brokenSum({
     : undefined;
 }
 
-/** Returns the charges that the deposits have to cover: all but the lost ones. */
+/** Returns the charges that the deposits have to cover, which are all charges except lost charges. */
 export function standing({ charged, lost }: Pick<ChannelRow, "charged" | "lost">): bigint {
   return BigInt(charged) - BigInt(lost);
 }
 
-/** Returns the sum that all claims of a channel come to once nothing is due. */
+/** Returns the sum of all claims of a channel once nothing is due. */
 export function claimGoal({ final, lost }: Pick<ChannelRow, "final" | "lost">): bigint {
   return BigInt(final) - BigInt(lost);
 }
@@ -317,7 +317,7 @@ export function dueOf(row: Pick<ChannelRow, "final" | "claimed" | "lost">): bigi
   return max(0n, claimGoal(row) - BigInt(row.claimed));
 }
 
-/** Notes from when on charges wait to be claimed. */
+/** Sets the time since which charges wait to be claimed. */
 export function withDue(row: ChannelRow, now: number): ChannelRow {
   const isDue = dueOf(row) > 0n;
   return { ...row, due_since: isDue ? (row.due_since ?? now) : null, claim_soon: isDue ? row.claim_soon : 0 };

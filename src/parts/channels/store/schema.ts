@@ -1,9 +1,12 @@
 import type { SchemaDialect } from "../../../store/module.ts";
 
-/** SQL condition of charges whose ends the sums of their channels do not have yet: their calls or deposits were decided, or may be. */
+/**
+ * SQL condition of charges whose outcomes are not in the sums of their channels yet, and whose calls or deposits may have been
+ * decided.
+ */
 export const IS_ENDED = "is_counted = 0 AND (state IN ('undecided', 'kept', 'returned') OR deposit <> '0')";
 
-/** SQL condition of channels whose charges are claimed before others': the operator wants it, or the payer may withdraw them. */
+/** SQL condition of channels that are claimed first, because the operator requested it or the payer may withdraw. */
 export const IS_URGENT = "due_since IS NOT NULL AND (claim_soon = 1 OR status <> 'open')";
 
 /** Returns the SQL of the tables of channels. */

@@ -13,7 +13,7 @@ interface Settled {
   readonly extra?: { readonly channelState?: { readonly chargedCumulativeAmount?: string } };
 }
 
-/** The charge that the client of a call sees, if the call is charged what it uses. */
+/** Charge that the client of a metered call sees. */
 export const SHOWN_CHARGE: NonNullable<AnyModule["shown"]> = {
   table: "channel_charges",
   columns:
@@ -32,7 +32,7 @@ export const SHOWN_CHARGE: NonNullable<AnyModule["shown"]> = {
   },
 };
 
-/** Returns a settlement with what was charged. A voucher of which nothing was charged is as unused. */
+/** Returns a settlement with the charged amount. A voucher of which nothing was charged stays unused. */
 function charged(settlement: Settled, ceiling: string, amount: string): Settled {
   const { extra } = settlement;
   const { channelState } = extra ?? {};

@@ -10,7 +10,7 @@ const AMOUNTS = ["balance", "charged", "final", "claimed", "lost"] as const sati
 const TOKEN = ["network", "asset", "symbol"] as const satisfies (keyof ChannelRow)[];
 
 type Named = Record<(typeof TOKEN)[number], string>;
-/** Numbers of the channels of a token: of channels in each state, and sums of token units. In decimal. */
+/** Totals of a token in decimal: the number of channels in each state, and sums of token units. */
 type SumRow = Named & Record<(typeof STATES)[number] | (typeof AMOUNTS)[number], string>;
 
 export const SUMS_TABLE: Table<SumRow, (typeof TOKEN)[number]> = {

@@ -12,10 +12,10 @@ interface Payload {
   readonly deposit?: { readonly amount: string };
 }
 
-/** Vouchers of payments that begin: the keys of their rows, the gate and the reaction read them. */
+/** Parsed vouchers of payments that begin, because the keys, the gate and the reaction of a step each need the voucher. */
 const vouchers = new WeakMap<PaymentIntent, NewVoucher>();
 
-/** Reads the voucher of a payment whose payload was checked before. */
+/** Reads the voucher of a payment. The payload was checked before. */
 export function voucherOf(intent: PaymentIntent): NewVoucher {
   let voucher = vouchers.get(intent);
   if (voucher === undefined) {

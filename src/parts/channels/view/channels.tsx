@@ -14,7 +14,7 @@ const CHANNEL_STATES = {
   stopped: { state: ChannelState.STOPPED, name: "Stopped", stage: "dead" },
 } as const;
 
-/** Payment channels: what is deposited, charged and claimed in each. */
+/** Payment channels, with the deposits, charges and claims of each. */
 function Channels({ filters }: { filters: Filters }) {
   const { state = "", before } = filters;
   const answer = useAnswer(["channels", JSON.stringify(filters)], 10 * SECOND_MS, (options) =>
@@ -41,7 +41,7 @@ function Channels({ filters }: { filters: Filters }) {
         answer={answer}
         noneYet={
           <Hint>
-            Nobody has opened a payment channel. <code>[x402.channels]</code> lets buyers pay many calls by
+            No buyer has opened a payment channel. <code>[x402.channels]</code> lets buyers pay many calls by
             one deposit.
           </Hint>
         }
@@ -132,7 +132,7 @@ function reasonOf({ keyMissing, authorizer, reason }: Channel): string {
 
 type Decide = (kind: "claim" | "refund", channel: Channel) => void;
 
-/** Buttons for what can be done with a channel. */
+/** Buttons of the actions that are possible with a channel. */
 function Buttons({ channel, decide }: { channel: Channel; decide: Decide }) {
   const { id, state, unclaimed, keyMissing } = channel;
   if (keyMissing) return null;
@@ -152,7 +152,7 @@ function Buttons({ channel, decide }: { channel: Channel; decide: Decide }) {
   );
 }
 
-/** Asks who decides and why, and then decides. */
+/** Returns a function that asks for the operator's name and note, and then carries out an action. */
 function useDecision() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
@@ -161,12 +161,12 @@ function useDecision() {
       ...(kind === "claim"
         ? {
             title: `Claim ${unclaimedText} now?`,
-            text: "A transaction claims what is final in the channel.",
+            text: "A transaction claims the final charges of the channel.",
             action: "Claim it",
           }
         : {
             title: "Pay the rest of the channel back?",
-            text: `${payer} gets what is not charged. Once it is sent, this cannot be undone.`,
+            text: `${payer} gets the uncharged rest. Once the refund is sent, it cannot be undone.`,
             action: "Pay it back",
           }),
       isSigned: true,
