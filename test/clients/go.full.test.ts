@@ -15,7 +15,7 @@ test("The Go library's tests pass under the race detector, and its code is forma
   expect(report).toContain('"Action":"pass"');
 });
 
-test("The Go library's generated code is that of the .proto", async () => {
+test("The Go library's generated code matches the .proto", async () => {
   await needGo();
   const out = await testFolder();
   await run("buf", ["generate", "--template", "clients/go/buf.gen.yaml", "--output", out], ROOT);

@@ -116,7 +116,7 @@ describe("jobgate serve", () => {
   });
 });
 
-test("SIGHUP leaves jobs that name no service with the one that the gateway was started with", async () => {
+test("SIGHUP leaves jobs that name no service with the service that the gateway was started with", async () => {
   const toml = (serviceId: number, price: string) => `service_id = ${serviceId}
 [runner]
 bind_address = "127.0.0.1:0"
@@ -208,7 +208,7 @@ describe("jobgate serve during its start", () => {
     expect(log()).toContain('"msg":"stopped"');
   });
 
-  test("Runs although nobody reads its stdout", async () => {
+  test("The gateway runs although no process reads its stdout", async () => {
     const { child, ended, isThere } = await launch();
     child.stdout.destroy();
     await isThere();

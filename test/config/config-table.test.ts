@@ -46,7 +46,7 @@ test("Keys have their defaults, unless the file has no table for them", async ()
   expect(inX402.in(config)).toBeUndefined();
 });
 
-test("A part reports its mistakes with those of the core", async () => {
+test("A part reports its mistakes together with the mistakes of the core", async () => {
   await expect(load("[bees]\ncount = 8\n[store]\nmax_pending = 0\n")).rejects.toThrow(
     /^bees\.count is beside sqlite:jobgate\.db; expected less\nstore\.max_pending is 0/,
   );

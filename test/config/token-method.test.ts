@@ -44,7 +44,7 @@ test("A preset without EIP-3009 is paid by a method that pays any token, or refu
   expect(await mistakesOf(PRESET, [other])).toEqual(["other", "MegaUSD preset false"]);
 });
 
-test("A token whose entry names no method is paid by one that pays any token, or by EIP-3009", async () => {
+test("A token whose entry names no method is paid by a method that pays any token, or by EIP-3009", async () => {
   const token = without(TOKEN, "transfer_method");
   expect(await mistakesOf(token)).toEqual(["eip3009"]);
   expect(await mistakesOf(token, [other])).toEqual(["other", "USDC undefined false"]);

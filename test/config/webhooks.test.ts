@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 const KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const github = (keys: string) => endpointOf(`auth = "github"\nsecret = "s"\n${keys}`);
 
-test("Secrets keep their names and order; one without a name is named by its position", async () => {
+test("Secrets keep their names and order; a secret without a name is named by its position", async () => {
   const endpoint = await endpointOf(
     'auth = "github"\nsecrets = ["new", { name = "2025", secret = "env:OLD" }]',
   );

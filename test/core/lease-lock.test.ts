@@ -23,7 +23,7 @@ async function harness() {
   return { time, first: lockOf("first"), second: lockOf("second"), askedSoFar: () => asked };
 }
 
-it("One of two processes holds a lock, and the other takes it when it is given up", async () => {
+it("One of two processes holds a lock, and the other process takes the lock when it is released", async () => {
   const { first, second } = await harness();
   expect(await first.hold()).toBe(true);
   expect(await second.hold()).toBe(false);

@@ -21,7 +21,7 @@ describe("A result's status", () => {
     expect([hasFailed(status), canCharge(status)]).toEqual([fails, charges]);
   });
 
-  test("It is a final status of HTTP", () => {
+  test("The status of a result is a final status of HTTP", () => {
     for (const status of [200, 204, 404, 599]) expect(statusProblem(status)).toBeUndefined();
     for (const status of [0, 101, 199, 600, 200.5, Number.NaN])
       expect(statusProblem(status)).toBe(`status is ${status}: expected 200 to 599`);
@@ -66,7 +66,7 @@ describe("A result's headers", () => {
     expect(keptHeaders([[name, "x"]])).toEqual([]);
   });
 
-  test("Others are kept in their order, in lower case, and those that Connection names are dropped", () => {
+  test("Other headers are kept in their order, in lower case, and headers that Connection names are dropped", () => {
     const headers = [
       ["ETag", ' "1" '],
       ["Connection", "close, X-Secret"],

@@ -41,7 +41,7 @@ test("Polls when the store's next work is due", async () => {
   watcher.stop();
 });
 
-test("Polls due work that nobody claims with increasing delay", async () => {
+test("The watcher polls due work that no runner claims with increasing delay", async () => {
   const { watcher, store, overdue, startedAt } = watch();
   store.dueAt = startedAt;
   await vi.advanceTimersByTimeAsync(1_200);

@@ -116,7 +116,7 @@ describe("A job that is held", () => {
     await until(() => got().length + one.calls.length === 5);
   });
 
-  test("A call that a runner has may finish, and one that it gives back waits", async () => {
+  test("A call that a runner has may finish, and a call that the runner gives back waits", async () => {
     const { accept, connect, server, store } = await startDelivery();
     const runner = connect();
     const { calls } = await runner.subscribe({ maxInFlight: 10 });

@@ -32,7 +32,7 @@ async function startOwnRunner(calls: number, { isSent = true } = {}) {
   return { ...delivery, taken, subscription };
 }
 
-test("A JobCall that was written when jobgate stopped was an attempt, and one that waited was not", async () => {
+test("A JobCall that was written when jobgate stopped was an attempt, and a JobCall that waited was not", async () => {
   const { store, server, taken, subscription } = await startOwnRunner(2);
   await until(() => taken.length === 1 && subscription.inFlight === 2);
   await server.stop();

@@ -19,7 +19,7 @@ function channelCredentials(client?: string, authority = "authority") {
 }
 
 describe("TLS", () => {
-  test("A runner that trusts the certificate is served, and one that speaks plaintext is not", async () => {
+  test("A runner that trusts the certificate is served, and a runner that speaks plaintext is not", async () => {
     const { accept, connect } = await startDelivery({
       tls: { cert: pem("server.pem"), key: pem("server.key") },
     });

@@ -261,7 +261,7 @@ const IN_BACKGROUND = [
   "saveRefusedPayments",
 ];
 
-it("The store is not read for requests without a payment, and not written for payments that nobody signed", async () => {
+it("The store is not read for requests without a payment, and not written for payments without a valid signature", async () => {
   const gateway = await openShop();
   const payload = await signedPayload();
   await gateway.post({});

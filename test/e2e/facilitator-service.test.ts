@@ -113,7 +113,7 @@ describe("A facilitator service", () => {
     expect([response.status, response.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
   });
 
-  test("Refuses a client that guesses tokens, while right ones from its address are served", async () => {
+  test("Refuses a client that guesses tokens, while right tokens from its address are served", async () => {
     const guesses = Array.from({ length: 40 }, (_, i) =>
       service.post("/verify", "{}", { authorization: `Bearer guess-${i}` }),
     );

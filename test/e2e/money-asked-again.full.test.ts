@@ -39,7 +39,7 @@ describe("Undecided, with one facilitator and rpc_url", { timeout: 120_000 }, ()
     },
   );
 
-  it("An authorization of 20 s that nobody settles is failed within 15 s of its end", async () => {
+  it("An authorization of 20 s that no facilitator settles is failed within 15 s of its end", async () => {
     const { client } = parts.anvil;
     await client.setIntervalMining({ interval: 1 });
     onTestFinished(() => client.setIntervalMining({ interval: 0 }));

@@ -43,7 +43,7 @@ describe.each(SET_UPS)("Client, with %s", (setUp) => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it("Sends a payment again with other headers → the job keeps those that it was paid with", async () => {
+  it("Sends a payment again with other headers → the job keeps the headers that it was paid with", async () => {
     const body = `other headers ${setUp}`;
     const payment = await gateway.sign();
     const expectChanges = await watchLedger(parts, gateway);

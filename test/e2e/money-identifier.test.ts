@@ -144,7 +144,7 @@ const forge = (id: string): Promise<Payment> =>
   sign(id, { account: accounts.stranger, authorization: { from: accounts.payer.address } });
 
 describe("An identifier in other hands", () => {
-  it("Gets nobody the outcome who cannot sign for the payer to this seller", async () => {
+  it("An identifier reveals the outcome only to a client that signs for the payer to this seller", async () => {
     const id = generatePaymentId();
     const body = "secret";
     const payment = await sign(id);
@@ -234,7 +234,7 @@ describe("An identifier whose payment was not taken", () => {
   });
 });
 
-it("A job that requires an identifier refuses payments without one, and those of version 1", async () => {
+it("A job that requires an identifier refuses payments without an identifier, and payments of version 1", async () => {
   const { v1, v2 } = await requestOffer(gateway.urlOf(1));
   expect(v2.extensions?.["payment-identifier"]).toMatchObject({ info: { required: true } });
   const inV1 = await signV1Payment({ offer: v1, account: accounts.payer });

@@ -81,7 +81,7 @@ describe("A jobgate that sells through another jobgate's facilitator", () => {
     );
   });
 
-  it("Charges nobody with a wrong token", async () => {
+  it("A wrong token leads to no charge", async () => {
     const { serviceUrl } = serving;
     const stranger = await startSellingGateway({ parts, serviceUrl, token: "a-wrong-token" });
     onTestFinished(() => stranger.stop().then(() => undefined));
@@ -90,7 +90,7 @@ describe("A jobgate that sells through another jobgate's facilitator", () => {
     await expectChanges({});
   });
 
-  it("Charges nobody while the other one has no funds for gas", async () => {
+  it("No payer is charged while the other facilitator has no funds for gas", async () => {
     const poor = await startServingGateway({ parts, fundsWei: 10n ** 15n });
     onTestFinished(() => poor.stop());
     const seller = await startSellingGateway({ parts, serviceUrl: poor.serviceUrl });

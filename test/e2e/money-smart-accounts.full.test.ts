@@ -110,7 +110,7 @@ describe("A payer that is a contract (ERC-1271)", () => {
     }
   });
 
-  it("Is refused with the signature of somebody else", async () => {
+  it("Is refused with another account's signature", async () => {
     const payment = await gateway.sign({ account: walletAccount(wallet, accounts.payer) });
     const expectChanges = await watchLedger(parts, gateway);
     expect(await gateway.send(payment)).toEqual(INVALID);
@@ -210,7 +210,7 @@ describe("A payer that is a contract, where jobgate settles itself", () => {
     await expectChanges(ONE_OWN_SETTLEMENT);
   });
 
-  it("Buys a job with a signature of 64 bytes, and is refused with that of somebody else", async () => {
+  it("Buys a job with a signature of 64 bytes, and is refused with another account's signature", async () => {
     const address = await deployWallet({ anvil: parts.anvil, name: "OwnedWallet", argument: owner.address });
     await parts.usdc.mint(address, 1_000_000_000n);
     const expectChanges = await watchLedger(parts, local);

@@ -204,7 +204,7 @@ it("Stats count challenges, accepted payments and refused credentials", async ()
   await gateway.waitForJobs("counted");
 });
 
-it("A challenge made with a rotated key stays good, and one with a foreign key never is", async () => {
+it("A challenge made with a rotated key stays good, and a challenge with a foreign key never is", async () => {
   const mpp = (...secretKeys: string[]) => ({ parts: soldByMpp({ secretKeys }) });
   const shop = await startAnotherGateway({ config: mpp("a", "b") });
   const pay = async (challenge: MppChallenge) => {

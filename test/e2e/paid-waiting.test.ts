@@ -137,7 +137,7 @@ describe("A client that prefers to wait", () => {
     expect(gateway.jobsWith("in time")).toHaveLength(1);
   });
 
-  it("Is answered when the runner is done, not at the next poll, and so is one that reads its call's events", async () => {
+  it("Is answered when the runner is done, not at the next poll, and so is a client that reads its call's events", async () => {
     const payment = await gateway.sign();
     const answer = post(payment, "prompt");
     const call = await delivery("prompt");

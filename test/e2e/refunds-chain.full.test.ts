@@ -75,7 +75,7 @@ async function receiptOf({ transaction }: Refund): Promise<TransactionReceipt> {
 }
 
 describe("The transaction of a refund", () => {
-  it("Is sent again, the very same, when a reorganisation removes it, and the payer gets his money once", async () => {
+  it("The same transaction is sent again when a reorganisation removes it, and the payer gets the money once", async () => {
     await parts.usdc.mint(account.address, AMOUNT);
     const callId = await buyAndFail();
     const before = await parts.usdc.balanceOf(payer);

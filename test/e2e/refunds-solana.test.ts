@@ -88,7 +88,7 @@ it("A payment that a fork can still take away is not paid back, and once it is g
   expect(account.sent().length).toBe(sent);
 });
 
-it("A buyer who has closed his token account is paid back into a new one, at the seller's cost", async () => {
+it("A buyer who has closed the token account is paid back into a new one, at the seller's cost", async () => {
   const { cluster, mint, payer } = parts;
   const { account, shop, fail } = await startFailing();
   expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });

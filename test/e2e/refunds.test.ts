@@ -65,7 +65,7 @@ describe("a failed job is paid back", () => {
     return fetch(`${gateway.jobgate.x402Url}/x402/calls/${call_id}${tail}`, { headers });
   }
 
-  it("The payer gets the very amount back, once, and the call and its events show by which transaction", async () => {
+  it("The payer gets the exact amount back, once, and the call and its events show by which transaction", async () => {
     const before = await paidBy();
     const call = await buyAndFail();
     const events = await (await seenByClient(call, "/events")).text();
@@ -159,7 +159,7 @@ describe("a failed job is paid back", () => {
     expect(await held()).toBe(0n);
   });
 
-  it("A refund that asks is sent when the operator approves it, and not when he declines", async () => {
+  it("A refund that asks is sent when the operator approves it, and not when the operator declines", async () => {
     await parts.usdc.mint(account.address, AMOUNT);
     const [asked, declined] = [await buyAndFail(1), await buyAndFail(1)];
     const before = await paidBy();

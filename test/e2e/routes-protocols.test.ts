@@ -277,7 +277,7 @@ describe("At a route", () => {
     expect(headers.get("access-control-expose-headers")?.split(", ")).toContain("*");
   });
 
-  it("A method that is not sold is 405 with those that are", async () => {
+  it("A method that is not sold is answered 405 with the methods that are sold", async () => {
     const { status, headers, body } = await ask({ ...PARIS, method: "PATCH" });
     expect([status, body.code, body.charged]).toEqual([405, "method_not_allowed", false]);
     expect(headers.get("allow")).toBe("GET, HEAD, POST, PUT");

@@ -57,7 +57,7 @@ test("A person chooses a token on Solana, pays with a Wallet Standard wallet, re
   expect(wallet.signed).toHaveLength(1);
 });
 
-test("A page with wallets of both kinds shows those that can pay in the chosen token", async () => {
+test("A page with wallets of both kinds shows the wallets that can pay in the chosen token", async () => {
   const [onEvm, onSolana] = [await shop.parts.usdc.balanceOf(accounts.payTo.address), await earned()];
   const { page, wallet: evm } = await visit("about:blank");
   const wallet = await installSolanaWallet(page);
@@ -110,7 +110,7 @@ test.each([
   expect(await earned()).toBe(before + 5n * CENT);
 });
 
-test("A wallet on another cluster is told which one to change to, and one that does not know the cluster is explained", async () => {
+test("A wallet on another cluster is told which one to change to, and a wallet that does not know the cluster is explained", async () => {
   const { page, wallet } = await visitWithSolana(shop.pageOf("route"), [
     { accountChains: ["solana:mainnet"] },
     { name: "Main Wallet", chains: ["solana:mainnet"] },

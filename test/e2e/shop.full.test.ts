@@ -197,7 +197,7 @@ describe("problems before the payment", () => {
     expect(wallet.asked).toEqual([]);
   });
 
-  test("A wallet on another network is asked to change, and one that does not know the network is explained", async () => {
+  test("A wallet on another network is asked to change, and a wallet that does not know the network is explained", async () => {
     const { page, wallet } = await visit(shop.pageOf("route"));
     wallet.chainId = 1;
     wallet.refuses.set("wallet_switchEthereumChain", 4902);

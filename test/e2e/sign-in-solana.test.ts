@@ -111,7 +111,7 @@ test("A payer on Solana signs in with the official client, and lists the calls t
   expect((await send(CALLS, await signChallenge(CALLS, STRANGER))).calls).toEqual([]);
 });
 
-test("A challenge lets nobody in that is used, changed, or signed by another account's key", async () => {
+test("A challenge that is used, changed, or signed by another account's key is refused", async () => {
   const payload = await signChallenge(CALLS, PAYER);
   const stranger = (await solanaAccount(STRANGER)).address;
   const MISMATCH = { status: 403, code: "signature_mismatch" };

@@ -38,7 +38,7 @@ it("Without a rule, requests and answers pass unchanged", async () => {
   expect(proxy.requests.at(-1)).toMatchObject({ method: "POST", path: "/", body: Buffer.from("{}") });
 });
 
-it("A cut request never reaches the upstream; one whose answer is lost does", async () => {
+it("A cut request never reaches the upstream; a request whose answer is lost does", async () => {
   proxy.add({ fault: { kind: "cut" }, times: 1 });
   expect(await heardDuring(() => expect(post()).rejects.toThrow("fetch failed"))).toBe(0);
   proxy.add({ fault: { kind: "lose-answer" }, times: 1 });

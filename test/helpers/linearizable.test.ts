@@ -84,7 +84,7 @@ const stretched = fc
     });
   });
 
-it("Every history that was made in an order is linearizable, and none in which a read is of a value that nobody wrote", () => {
+it("Every history that was made in an order is linearizable, and none in which a read is of a value that no client wrote", () => {
   fc.assert(
     fc.property(stretched, fc.nat(9), (history, i) => {
       expect(isLinearizable(history, REGISTER)).toBe(true);

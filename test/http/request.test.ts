@@ -23,7 +23,7 @@ describe("A client's address", () => {
     expect(createAddressFinder(PROXIES)(from("10.0.0.1", text))).toBe(text === "" ? "10.0.0.1" : address);
   });
 
-  it("Is the rightmost one that is no proxy's, however often and in whatever order it is asked for", () => {
+  it("The client's address is the rightmost address that is not a proxy's, however often and in whatever order it is asked for", () => {
     const find = createAddressFinder(PROXIES);
     for (let time = 0; time < 3; time++) {
       expect(find(from("10.0.0.1", "192.0.2.9, 192.0.2.1, 10.0.0.2"))).toBe("192.0.2.1");

@@ -211,7 +211,7 @@ test("Jobs are sold on when the next file leaves [x402] out", async () => {
   expect(afterReload(running, next)).toEqual(running);
 });
 
-test("A facilitator can be listed where it was the only one without a list", async () => {
+test("A facilitator can be listed where it was the only facilitator without a list", async () => {
   const running = await configOf(`${X402}${TOKEN}`);
   const list =
     '[[x402.facilitators]]\nurl = "https://facilitator.example.com"\nauth.headers = { X-Key = "new" }\n';

@@ -164,7 +164,7 @@ test("A lease that jobgate does not extend in time is lost, and does not keep a 
   await ended;
 });
 
-test("Outcomes that jobgate could not store are sent again, and one that it refuses is logged with the reason", async () => {
+test("Outcomes that jobgate could not store are sent again, and an outcome that jobgate refuses is logged with the reason", async () => {
   const { address, streams, deliver, answer, requests } = await startScriptedGateway();
   const ready = latch();
   let begun = 0;

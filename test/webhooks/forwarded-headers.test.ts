@@ -50,7 +50,7 @@ function httpMetadata(metadata: Readonly<Record<string, string>> = {}) {
 }
 
 describe.each(SENDERS)("auth = $auth.mode", ({ auth, event, id }) => {
-  it("forwards the content type, the configured headers, and those that its sender gives a meaning", async () => {
+  it("forwards the content type, the configured headers, and headers that its sender gives a meaning", async () => {
     const hook = endpoint(PATH, auth, { forwardHeaders: ["x-request-id", "x-absent"] });
     webhooks.use([hook]);
     const signed = signWebhook(hook, Buffer.from(BODY), { deliveryId: "delivery-1" });

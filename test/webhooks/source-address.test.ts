@@ -9,7 +9,7 @@ const OPEN = { mode: "none" } as const;
 describe("allow_cidrs, over the wire", () => {
   const webhooks = startBeforeAll(() => startWebhooks([]));
 
-  it("A sender at another address gets the same 401 as one with a wrong secret", async () => {
+  it("A sender at another address gets the same 401 as a sender with a wrong secret", async () => {
     webhooks.use([
       endpoint("/here", OPEN, { allowCidrs: ranges("127.0.0.0/8") }),
       endpoint("/away", OPEN, { allowCidrs: ranges("203.0.113.0/24", "2001:db8::/32") }),
@@ -53,7 +53,7 @@ describe("among more headers than Node keeps by default", () => {
   });
   afterAll(() => webhooks?.stop());
 
-  it("the address that the proxy added last is the one that counts", async () => {
+  it("the address that the proxy added last is used", async () => {
     const lines = ["x-forwarded-for: 203.0.113.9", ...FILLERS, "x-forwarded-for: 198.51.100.66"];
     expect(await webhooks.postLines("/away", lines)).toMatchObject(UNAUTHORIZED);
   });

@@ -65,7 +65,7 @@ test.each([
   expect(mistake?.message).toMatch(message);
 });
 
-test("The schema and the example of a result are checked as those of a body", async () => {
+test("The schema and the example of a result are checked like the schema and the example of a body", async () => {
   const withOutput = (output: string) =>
     withInput('{ schema = "schema.json" }').replace(/$/, `\noutput = ${output}`);
   const files = { "schema.json": SCHEMA, "empty.json": "{}" };

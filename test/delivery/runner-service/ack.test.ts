@@ -63,7 +63,7 @@ describe("Ack", () => {
     expect(await runner.ack({ ...large, result })).toEqual([NOT_FOUND]);
   });
 
-  test("Status and headers of an Ack are kept with its result, without those that are not the runner's", async () => {
+  test("Status and headers of an Ack are kept with its result, without headers that are not the runner's", async () => {
     const { accept, connect, store } = await startDelivery();
     const acked: unknown[] = [];
     const { ack } = store;

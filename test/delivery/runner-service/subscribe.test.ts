@@ -77,7 +77,7 @@ describe("Subscribe", () => {
     expect(stream.calls).toHaveLength(2);
   });
 
-  test("JobCalls come in order of their id, and one that waits for its retry does not delay the rest", async () => {
+  test("JobCalls come in order of their id, and a JobCall that waits for its retry does not delay the rest", async () => {
     const { accept, connect } = await startDelivery();
     const ids = [await accept(), await accept(), await accept()].map(BigInt);
     const runner = connect();

@@ -162,7 +162,7 @@ it("Methods that are not supported say so, and so does an unknown version", asyn
   expect(await codeOf("GetTask", "2.0")).toEqual([400, -32009]);
 });
 
-it("A stream of a paid task that finds no place shows the task, and one that only follows is refused", async () => {
+it("A stream of a paid task that finds no place shows the task, and a stream that only follows is refused", async () => {
   const shop = await startShop(parts);
   const agent = new Agent(shop);
   const task = await agent.ask();

@@ -6,7 +6,7 @@ const inputOf = (bytes: number) => ({
   headers: {},
 });
 
-it("Inputs take at most so many bytes: the oldest go first, and one that is larger is not kept", () => {
+it("Inputs take at most so many bytes: the oldest go first, and an input that is larger is not kept", () => {
   const inputs = new KeptInputs(100_000);
   for (let i = 0; i < 100; i++) inputs.keep(`small ${i}`, inputOf(1_000));
   const kept = Array.from({ length: 100 }, (_, i) => inputs.find(`small ${i}`) !== undefined);

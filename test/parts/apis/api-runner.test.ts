@@ -140,7 +140,7 @@ test.each([true, false])(
   },
 );
 
-test("Of an answer that nobody pays, 64 KiB are read", () => {
+test("Of an answer without a payment, 64 KiB are read", () => {
   const { asked } = ask({ method: "GET", attempt: 1 });
   const limits = asked.kind === "request" ? [200, 304, 404].map(asked.message.bodyLimit) : [];
   expect(limits).toEqual([100_000, 100_000, 65_536]);

@@ -141,7 +141,7 @@ describe("jobgate payments export", () => {
     expect((await exported()).stdout).toBe(stdout);
   });
 
-  test("Says that a period is not over, on stderr, and prints the header alone for one without movements", async () => {
+  test("Says that a period is not over, on stderr, and prints the header alone for a period without movements", async () => {
     expect((await exported()).stderr).toBe("The period is not over: a later export has more rows.\n");
     const empty = await run("--from", "2020-01-01", "--to", "2020-02-01");
     expect(empty).toEqual({ code: 0, stdout: `${HEADER}\r\n`, stderr: "" });

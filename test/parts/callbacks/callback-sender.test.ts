@@ -128,7 +128,7 @@ test("An endless answer is cut, and its status counts", async () => {
   await isClosed;
 });
 
-test("A slow answer holds up nobody else, and ends", async () => {
+test("A slow answer holds up no other callback, and ends", async () => {
   const slow = await startReceiver(({ response }) => {
     response.writeHead(200).write("a");
     const timer = setInterval(() => response.write("a"), 100);
@@ -220,7 +220,7 @@ test("A callback that is recorded as sent while due ones are read is not sent ag
   expect(receiver.calls).toHaveLength(2);
 });
 
-test("A name is resolved once for each connection, which goes to the very address that was checked", async () => {
+test("A name is resolved once for each connection, which goes to the address that was checked", async () => {
   const inside = await startReceiver();
   // 127.0.0.1 stands for a public address, and 127.0.0.2 for a private one.
   const resolver = resolverOf(["127.0.0.1"], ["127.0.0.2"]);

@@ -107,7 +107,7 @@ describe("jobgate callbacks", () => {
     expect(await run("retry", "999999")).toMatchObject({ code: 1, stderr: "There is no callback 999999.\n" });
   });
 
-  test("test sends to each configured URL, or to one; exits with 1 for one that does not accept", async () => {
+  test("test sends to each configured URL, or to one; exits with 1 for a URL that does not accept", async () => {
     expect(await run("test")).toEqual({
       code: 1,
       stdout: `${OPS} accepts\n`,

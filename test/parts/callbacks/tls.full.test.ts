@@ -29,7 +29,7 @@ const NAMES = {
   mixed: ["127.0.0.1", "fd00::1"],
 };
 
-test("A buyer is called at the address of his name, over TLS that a known authority vouches for", async () => {
+test("A buyer is called at the address of the URL's name, over TLS that a known authority vouches for", async () => {
   const pair = (name: string) => ({
     cert: readFileSync(certificates.file(`${name}.pem`)),
     key: readFileSync(certificates.file(`${name}.key`)),

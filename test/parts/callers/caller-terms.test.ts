@@ -26,7 +26,7 @@ test("docs/errors.md prints the check of the caller at its place, with its refus
   for (const check of terms.checks) expectDocumented(check);
 });
 
-test("Only restricted jobs have access, and a page cannot buy those whose caller signs the request", () => {
+test("Only restricted jobs have access, and a page cannot buy jobs whose caller signs the request", () => {
   const accessTo = (jobIndex: number, serviceId = 1n) => terms.accessTo({ serviceId, jobIndex });
   expect([accessTo(0), accessTo(1, 2n), accessTo(9)]).toEqual([undefined, undefined, undefined]);
   expect(accessTo(1)).toEqual({ mode: "payer_is_caller", note: "For permitted callers only." });

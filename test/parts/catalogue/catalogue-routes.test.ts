@@ -240,7 +240,7 @@ describe("GET /openapi.json", () => {
     expect(JSON.parse(document).paths["/x402/jobs/1/0"].post["x-conditions"]).toEqual([note]);
   });
 
-  it("Names x402 once for a job with several schemes, by the one that most clients pay", () => {
+  it("Names x402 once for a job with several schemes, by the scheme that most clients pay", () => {
     const schemesOf = (charge: readonly string[], schemes: readonly string[]) => {
       const jobs = [{ ...JOB, charge, schemes }];
       const document = [...openApiOf(jobs, sellerOf({ publicUrl: PUBLIC_URL }))].join("");

@@ -114,7 +114,7 @@ it("A voucher that is sent again gets the first outcome for its request, and a 4
   expect(await send("another")).toMatchObject(MISMATCH);
 });
 
-it("A voucher whose call was charged back buys again when the very same request is sent", async () => {
+it("A voucher whose call was charged back buys again when the same request is sent", async () => {
   const { fetch, send } = await resender();
   await shop.buy(fetch, "deposit", KEPT);
   const { callId: first } = await shop.buy(fetch, "fail again");

@@ -51,7 +51,7 @@ function claimsOf(rows: readonly ChannelRow[]) {
   return { claims, claimed };
 }
 
-it("Channels that stay below min_claim do not keep newer ones from being claimed", async () => {
+it("Channels that stay below min_claim do not keep newer channels from being claimed", async () => {
   const small = Array.from({ length: PAGE }, (_, i) => channel(i, "10"));
   const large = channel(PAGE, "2000000");
   const { claims, claimed } = claimsOf([...small, large]);

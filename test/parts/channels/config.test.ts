@@ -78,7 +78,7 @@ test("A token is offered for channels beside its own offer, and stays as it was 
   expect((await configOf(GATEWAY)).x402?.acceptedTokens).toHaveLength(1);
 });
 
-test("A token by Permit2 is offered for channels with its own method of deposits, and one that is listed for both methods once, by EIP-3009", async () => {
+test("A token by Permit2 is offered for channels with its own method of deposits, and a token that is listed for both methods once, by EIP-3009", async () => {
   const permit2 = USD_TOKEN.replace('"eip3009"', '"permit2"');
   const methods = async (tokens: string) => {
     const { x402 } = await configOf(`service_id = 1\n${X402}${tokens}${channels()}`);

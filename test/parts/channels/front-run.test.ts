@@ -38,7 +38,7 @@ async function depositElsewhere(payer: TestAccount): Promise<void> {
   await expect(shop.buy(fetch, "never sent", KEPT)).rejects.toThrow("sent elsewhere");
 }
 
-it("A buyer whose deposit somebody else has sent pays by vouchers of the channel, and deposits once", async () => {
+it("A buyer whose deposit another account has sent pays by vouchers of the channel, and deposits once", async () => {
   const { anvil, usdc } = parts;
   const payer = await newPayer(parts);
   const before = await usdc.balanceOf(payer.address);
@@ -73,7 +73,7 @@ it("A buyer with a deposit that jobgate has never seen pays by vouchers, and dep
   expect(await usdc.balanceOf(payer.address)).toBe(before - DEPOSIT);
 });
 
-it("A deposit that somebody else sends into a channel that was paid back is counted at the next voucher", async () => {
+it("A deposit that another account sends into a channel that was paid back is counted at the next voucher", async () => {
   const { anvil, usdc } = parts;
   const payer = await newPayer(parts);
   const before = await usdc.balanceOf(payer.address);

@@ -29,7 +29,7 @@ const config = { payer, payerAuthorizer, receiver, receiverAuthorizer, token, wi
 const channelId = channelIdOf(CHAIN, config);
 const word = (name: string, type: string) => ({ name, type });
 
-test("The id of a channel is that of the official client", () => {
+test("The id of a channel equals the official client's", () => {
   expect(channelId).toBe(computeChannelId(config, `eip155:${CHAIN}`));
 });
 

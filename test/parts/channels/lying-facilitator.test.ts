@@ -57,7 +57,7 @@ it.each(["no transaction", "the transaction of another deposit"])(
   },
 );
 
-it("Balances and amounts in a facilitator's answers let nobody buy more than the deposit", async () => {
+it("Balances and amounts in a facilitator's answers let no payer buy more than the deposit", async () => {
   const change = (answer: ProxiedAnswer): ProxiedAnswer => {
     const { extra = {}, ...more } = JSON.parse(answer.body.toString()) as { readonly extra?: object };
     const state = { balance: "999999999", totalClaimed: "0" };

@@ -78,7 +78,7 @@ test("A voucher that the channel's key signed pays, and needs no facilitator", a
   expect(payment.from).toBe(lower(payer.address));
 });
 
-test("A session key signs for its payer's channel, and nobody else does", async () => {
+test("A session key signs for its payer's channel, and no other key does", async () => {
   const session = newAccount();
   const payload = await pay({ payerAuthorizer: session.address, signer: session });
   expect(await check(payload)).toHaveProperty("settlement");

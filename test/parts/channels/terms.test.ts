@@ -54,7 +54,7 @@ test("A deposit whose voucher does not follow from the sums of its channel gets 
   expect(await buy("10", "refunding")).toBeUndefined();
 });
 
-test("A channel whose claims nobody can sign takes neither vouchers nor deposits", async () => {
+test("A channel whose claims no key signs takes neither vouchers nor deposits", async () => {
   const of = { name: "open channel", canSign: false };
   for (const fields of [{ type: "voucher" }, { type: "deposit", deposit }])
     await expect(check(fields, of)).rejects.toMatchObject({ code: "payment_mismatch", status: 402 });

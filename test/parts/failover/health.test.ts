@@ -25,7 +25,7 @@ function healthOf(supported: () => Promise<Supported> = async () => ON_BASE) {
 }
 
 describe("A facilitator's health", () => {
-  it("Supports any kind until /supported was read, then those that it lists", async () => {
+  it("Supports any kind until /supported was read, then the kinds that it lists", async () => {
     const { health } = healthOf();
     const onSepolia = { ...EXACT, network: "eip155:84532" };
     expect(health.maySupport(onSepolia)).toBe(true);
@@ -111,7 +111,7 @@ describe("A facilitator's health", () => {
     await expectNextQuestion(facilitator, 1_000);
   });
 
-  it("One that is asked for /supported too often is healthy, and is left alone as long as it asks", async () => {
+  it("A facilitator that is asked for /supported too often is healthy, and is left alone as long as it requests", async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const { health, facilitator } = healthOf(() => Promise.reject(new RateLimited(600_000)));

@@ -92,7 +92,7 @@ afterEach(async () => {
 });
 
 describe("A paused key", () => {
-  test("Its webhooks are accepted and wait, those of other keys go on, and a resume lets them go in their order", async () => {
+  test("Webhooks of a paused key are accepted and wait, webhooks of other keys go on, and a resume lets them go in their order", async () => {
     await client().pauseKey({ ...KEY, by: "ada", note: "too many" });
     const { bodies, stop } = await startNoting();
     for (const body of ["1", "2", "3"]) await send(body);

@@ -182,13 +182,13 @@ describe("The chain shows a Permit2 payment as", () => {
     expect(await look(burnt.intent)).toEqual(USED_OTHERWISE);
   });
 
-  it("Not paid when another spender moved the very amount to the recipient, which another offer may ask for", async () => {
+  it("Not paid when another spender moved the exact amount to the recipient, which another offer may ask for", async () => {
     const { intent } = await sign();
     const transaction = await send(await otherUse(intent, payer.address, BigInt(intent.amount)), payer);
     expect(await look(intent, transaction)).toEqual(USED_OTHERWISE);
   });
 
-  it("Not paid when the proxy moved the very amount of another token, or its code ran at another address", async () => {
+  it("Not paid when the proxy moved the exact amount of another token, or its code ran at another address", async () => {
     const [otherToken, clone] = [await deployPlainToken(anvil), await cloneOfProxy(anvil)];
     await otherToken.mint(payer.address, 1_000_000_000n);
     await approvePermit2({ anvil, token: otherToken.address, account: payer });
@@ -228,7 +228,7 @@ describe("The chain shows a Permit2 payment as", () => {
     expect(await look(burnt.intent, transaction)).toEqual(USED_OTHERWISE);
   });
 
-  it("Not paid when the token moved less than the amount, even with the very transfer beside it", async () => {
+  it("Not paid when the token moved less than the amount, even with the expected transfer beside it", async () => {
     const { address, mint } = await deployPlainToken(anvil, "FeeToken");
     const feeToken = { ...usdc, address };
     await mint(payer.address, 1_000_000_000n);

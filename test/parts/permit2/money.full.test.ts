@@ -114,7 +114,7 @@ describe.each(SET_UPS)("Permit2, with %s", (setUp) => {
     await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 2 });
   });
 
-  it("A payer who has not approved Permit2 is refused before anything is stored, and pays after he has", async () => {
+  it("A payer who has not approved Permit2 is refused before anything is stored, and pays after the approval", async () => {
     const { otherPayer } = accounts;
     const token = parts.usdc.address;
     await approvePermit2({ anvil: parts.anvil, token, account: otherPayer, amount: 0n });
@@ -136,7 +136,7 @@ describe.each(SET_UPS)("Permit2, with %s", (setUp) => {
     await expectChanges({ ...ONE_PAID_JOB, verifyCalls: 2 });
   });
 
-  it("A payer who cancels his nonce between verify and settle has paid nothing", async () => {
+  it("A payer who cancels the nonce between verify and settle has paid nothing", async () => {
     const payment = await permit(gateway);
     const expectChanges = await watchLedger(parts, gateway);
     const cancelled = gateway.duringSettle(() =>

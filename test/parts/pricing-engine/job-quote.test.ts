@@ -158,7 +158,7 @@ test("An answer without details is refused", async () => {
   });
 });
 
-test("A malformed signature, or one with a high s, is refused", async () => {
+test("A malformed signature, or a signature with a high s, is refused", async () => {
   const { quoteDetails, signature = new Uint8Array() } = await signed();
   const s = BigInt(`0x${Buffer.from(signature.subarray(32, 64)).toString("hex")}`);
   const mirrored = Uint8Array.of(

@@ -3,7 +3,7 @@ import { knownServices } from "../../../src/parts/pricing-engine/part.ts";
 import { loadFiles, TOKEN, X402 } from "../../config/config-folder.ts";
 import { startTestGateway } from "../../x402/gateway-harness.ts";
 
-test("The operator's own service, those with a job for sale and those with a price are known; disabled ones are not", async () => {
+test("The operator's own service, services with a job for sale and services with a price are known; disabled services are not", async () => {
   const policy = (serviceId: number, mode: string) =>
     `[[x402.job_policies]]\nservice_id = ${serviceId}\njob_index = 0\ninvocation_mode = "${mode}"\n`;
   const loaded = await loadFiles(

@@ -183,7 +183,7 @@ test("A request that takes longer than timeout_secs is aborted and retried", asy
   await target.requests[0]?.aborted;
 });
 
-test("At shutdown requests may finish; those that do not are aborted and cost no attempt", async () => {
+test("At shutdown requests may finish; requests that do not are aborted and cost no attempt", async () => {
   const target = await startTarget(() => undefined);
   const pushing = await startPush([{ url: target.url }], { maxAttempts: 1, drainMs: 200 });
   const results = watchResults(pushing);

@@ -56,7 +56,7 @@ test("A refund that was approved waits with the balance of its account, if that 
 });
 
 describe("jobgate refunds", () => {
-  test("list prints a table of refunds, newest first, with those that wait for the operator", async () => {
+  test("list prints a table of refunds, newest first, with refunds that wait for the operator", async () => {
     const { code, stdout } = await run("list", "--limit", "2");
     expect(code).toBe(0);
     expect(stdout).toMatch(/^ID +STATE +AMOUNT +NETWORK +PAYER +OWED SINCE +TRANSACTION +REASON\n/);

@@ -240,7 +240,7 @@ describe("A price by cases", () => {
     expect(outcome(rule, given)).toBe(price);
   });
 
-  it("has the lowest price, or that of any other text, for a request that has nothing to read", () => {
+  it("has the lowest price, or the price of any other text, for a request that has nothing to read", () => {
     const bare = [each("header:x-units"), cases("header:x-units"), cases("header:x-units", "$0.03")];
     expect(bare.map((rule) => outcome(rule, { headers: [] }))).toEqual([
       usd("$0.01"),

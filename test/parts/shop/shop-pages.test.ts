@@ -44,7 +44,7 @@ function dataOf(html: string): unknown {
   return JSON.parse(/<script type="application\/json" id="data">(.*)<\/script>/.exec(html)?.[1] ?? "");
 }
 
-it("A payment page says why it cannot buy a job for those who sign the request, or send a header for the price", async () => {
+it("A payment page says why it cannot buy a job for buyers who sign the request, or send a header for the price", async () => {
   const restricted = dataOf(await (await ask("/x402/jobs/1/1", BROWSER)).text());
   expect(restricted).toMatchObject({
     auth_mode: "delegated_caller_signature",
@@ -182,7 +182,7 @@ describe("the pages", () => {
     expect((await ask("/", "*/*")).headers.get("vary")).toBe("Accept");
   });
 
-  it("Their files are served, and those of other pages are not", async () => {
+  it("The files of the shop are served, and the files of other pages are not", async () => {
     const html = await (await ask(PAY, BROWSER)).text();
     const files = [...html.matchAll(/(?:src|href)="(\.\.\/[^"]+\.\w+)"/g)].map(([, file = ""]) => file);
     expect(files.length).toBeGreaterThan(4);

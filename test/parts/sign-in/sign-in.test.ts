@@ -163,7 +163,7 @@ describe("A payer who signs in", () => {
     expect(idsOf((await response.json()) as Answer)).toContain(callId);
   });
 
-  it("Sees his own calls on the network, newest first, with all he needs to read them, and no others", async () => {
+  it("Sees only the payer's own calls on the network, newest first, with everything that reads them", async () => {
     const account = { ...otherPayer };
     const [first, second] = [await paid(account.address), await paid(account.address)];
     const elsewhere = await paid(account.address, SILENT);
@@ -217,7 +217,7 @@ describe("A payer who signs in", () => {
     }
   });
 
-  it("Reads one call and its result without the access token, and not that of another", async () => {
+  it("Reads one call and its result without the access token, and not another payer's call", async () => {
     const [own, others, elsewhere] = [
       await paid(payer.address),
       await paid(otherPayer.address),
@@ -302,7 +302,7 @@ describe("A sign-in message", () => {
     expect((await ask(header)).status).toBe(200);
   });
 
-  it("Is refused with additions, garbage, or the signature of somebody else or for another network", async () => {
+  it("Is refused with additions, garbage, or another account's signature or a signature for another network", async () => {
     const { signature, ...message } = await payload(payer);
     const garbage: (object | string)[] = [
       "no base64!",
@@ -351,7 +351,7 @@ describe("A payer whose account is a contract", () => {
   });
   const asked = () => parts.rpc.requests.filter(({ body }) => body.includes("0x1626ba7e")).length;
 
-  it("Signs in by his contract (ERC-1271), also with what deploys it (ERC-6492)", async () => {
+  it("Signs in by the account's contract (ERC-1271), also with what deploys it (ERC-6492)", async () => {
     const callId = await paid(wallet);
     const deploying = (signature: Hex) =>
       serializeErc6492Signature({ address: ALLOWED_FACTORY, data: "0x1234", signature });
@@ -375,7 +375,7 @@ describe("A payer whose account is a contract", () => {
     expect(idsOf(await ask(await signed(walletOf(wallet))))).not.toContain(callId);
   });
 
-  it("Is not signed in by an RPC of another chain, or one that does not answer, or by a hostile contract", async () => {
+  it("Is not signed in by an RPC of another chain, or an RPC that does not answer, or by a hostile contract", async () => {
     const SILENCE = { status: 503, code: "permission_check_failed" };
     expect(await ask(await signed(walletOf(wallet), { network: WRONG }))).toMatchObject(SILENCE);
     const header = await signed(walletOf(wallet));

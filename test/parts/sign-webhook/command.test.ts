@@ -30,7 +30,7 @@ const sign = (path: string, ...more: string[]) =>
   });
 
 describe("jobgate sign-webhook", () => {
-  test("The HMAC of GitHub's example is the one that GitHub documents", async () => {
+  test("The HMAC of GitHub's example is the HMAC that GitHub documents", async () => {
     expect(await sign("/hooks/github")).toEqual({
       code: 0,
       stdout: "X-Signature-256: sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17\n",

@@ -61,7 +61,7 @@ it("A payment is paid by its transaction, whether the facilitator names it or no
   expect(await evidence.findEarlierUse(intent)).toEqual({ transaction });
 });
 
-it("Of two transactions under one memo, the one that landed pays for its own payment alone", async () => {
+it("Of two transactions under one memo, the transaction that landed pays for its own payment alone", async () => {
   const { payment, intent } = await intentOf();
   // Under the same blockhash, both would be one transaction.
   parts.cluster.passSlots(151);

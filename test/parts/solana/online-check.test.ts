@@ -34,7 +34,7 @@ it("A seller without an account for the token is a problem, which names the acco
   ]);
 });
 
-it("A seller's token account that belongs to somebody else is a problem, which names both", async () => {
+it("A seller's token account that belongs to another owner is a problem, which names both", async () => {
   const [{ address }, { address: stranger }] = [await solanaAccount(19), await solanaAccount(20)];
   const account = await tokenAccountOf(address, parts.mint);
   await parts.cluster.fund(stranger, parts.mint, 0n, account);

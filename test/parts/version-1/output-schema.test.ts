@@ -23,7 +23,7 @@ it("The facts of the extension bazaar are read by the official library for versi
   expect(discovered({ bazaar })).toMatchObject({ input: { method: "POST", bodyType, body: input } });
 });
 
-it("The fields of a query are those of its schema", () => {
+it("The fields of a query are the fields of its schema", () => {
   const properties = { units: { enum: ["metric", "kelvin"] } };
   const bazaar = {
     info: {

@@ -38,7 +38,7 @@ test("A new payment begins, unless one of its nonces is used, the first of which
   expect(decide("m", "n")).toEqual({ kind: "nonce_used", key: "n" });
 });
 
-test("A failed payment frees its nonces; if its job ran, those of the charge alone", () => {
+test("A failed payment frees its nonces; if its job ran, only the nonces of the charge", () => {
   const nonces = [oneTimeNonce("caller"), { ...oneTimeNonce("price"), isOfCharge: true as const }];
   const freed = (charge: ChargeKind) =>
     freedNonces(toPaymentRow(paymentIntent(1, { oneTimeNonces: nonces, charge }), 1, START_MS));

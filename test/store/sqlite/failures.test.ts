@@ -79,7 +79,7 @@ test("A JobCall whose body is gone becomes a dead letter, and does not keep othe
   }
 });
 
-test("An operation that the database rejects is refused alone, not with those that share its batch", async () => {
+test("An operation that the database rejects is refused alone, not with the operations that share its batch", async () => {
   const store = await open(join(folder, "jobgate.db"));
   try {
     const bad = paymentIntent(1, { amount: null as unknown as string });
@@ -111,7 +111,7 @@ async function openThreads(path: string) {
   return { store, writer };
 }
 
-test("When the writing worker dies while it has a batch, nobody claims that nothing was changed", async () => {
+test("When the writing worker dies while it has a batch, no answer claims that nothing was changed", async () => {
   const { store, writer } = await openThreads(join(folder, "jobgate.db"));
   const waiting = store.accept(webhookCall());
   // The batch is on its way to the worker now, and its answer cannot be read before the worker's end.

@@ -116,7 +116,7 @@ test("A store that could not be opened leaves the file to others", async () => {
   await open();
 });
 
-test("An empty store does not take the place of one that is gone, unless its owner file is deleted too", async () => {
+test("An empty store does not take the place of a store that is gone, unless its owner file is deleted too", async () => {
   const store = await open();
   await acceptId(store);
   await store.close();

@@ -38,7 +38,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-test("A client's lookups do not wait for those of the operator", async () => {
+test("A client's lookups do not wait for the operator's lookups", async () => {
   const answered: string[] = [];
   const note = (name: string) => () => void answered.push(name);
   // Opens the operator's connection.

@@ -77,7 +77,7 @@ test("The file gets smaller once calls were pruned", () => {
   writer.close();
 });
 
-test("A file that shrinks while it is written is not taken for one that was truncated", () => {
+test("A file that shrinks while it is written is not taken for a file that was truncated", () => {
   const lost: string[] = [];
   const writer = openWriter((reason) => lost.push(reason));
   fillAndPrune(writer);

@@ -162,7 +162,7 @@ describe("The listing", () => {
     expect(turns).toBeGreaterThan(3);
   });
 
-  it("Rejects only those who ask while a price source fails unexpectedly", async () => {
+  it("Rejects only the clients that ask while a price source fails unexpectedly", async () => {
     const world = new World();
     const works = world.priceOf;
     world.priceOf = () => Promise.reject(new Error("a bug"));

@@ -101,7 +101,7 @@ test("Logs hold the events that viem finds in them, in the same order", () => {
   );
 });
 
-test("The call of authorizationState is the one that viem encodes", () => {
+test("The call of authorizationState is the call that viem encodes", () => {
   fc.assert(
     fc.property(hex(20), hex(32), (payer, nonce) => {
       const args = [payer as Hex, nonce as Hex] as const;
@@ -173,7 +173,7 @@ describe("A transaction that used several authorizations of the payer", () => {
   });
 });
 
-test("A payload with the keys of EIP-3009 alone is shown to no other method, and one with more keys is", () => {
+test("A payload with the keys of EIP-3009 alone is shown to no other method, and a payload with more keys is", () => {
   const shown: object[] = [];
   const other = { name: "other", owns: (payload: object) => shown.push(payload) > 0 } as unknown as Method;
   const methods = new Methods([other]);

@@ -61,7 +61,7 @@ test("A job that is charged in part may run for max_run_secs, and its payment ou
   expect(termsOf({ charge: ["after"] }).of(JOB)).toMatchObject({ kinds: ["after"], runSecs: 360 });
 });
 
-test("Jobs that are charged before they run, and those that are not configured, have no terms", () => {
+test("Jobs that are charged before they run, and jobs that are not configured, have no terms", () => {
   expect(termsOf({}).of(JOB)).toBeUndefined();
   expect(termsOf({ charge: ["used"] }).of({ ...JOB, jobIndex: 1 })).toBeUndefined();
 });

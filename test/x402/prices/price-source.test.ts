@@ -80,7 +80,7 @@ it.each([
   expect(logged).toHaveLength(2);
 });
 
-test("A job is sold in the tokens that name it, and in those without jobs whose token no other entry has for it", () => {
+test("A job is sold in the tokens that name it, and in the entries without jobs whose token no other entry has for it", () => {
   const [named, other] = [
     { ...JOB, name: "named" },
     { serviceId: 1n, jobIndex: 1, name: "other" },

@@ -40,7 +40,7 @@ describe("A 402", () => {
     expect(body).toMatchObject(decodePaymentRequiredHeader(headers.get("payment-required") ?? ""));
   });
 
-  it("Has the offers in another version in its body, and those of the current one in its header", async () => {
+  it("Has the offers in another version in its body, and the offers in the current version in its header", async () => {
     const mainnet = { ...USDC, network: "eip155:1" } as const;
     const config = { acceptedTokens: [mainnet, USDC] };
     const other = await startAnotherGateway({ config, methods: METHODS });

@@ -205,7 +205,7 @@ function firstAnswer(world: World, job: JobKey): HttpResponse {
   return paymentRequiredResponse(paymentRequired(offers), description, details, METHODS.versions);
 }
 
-it("A 402 that is sent again is the one that would be rendered now", async () => {
+it("A 402 that is sent again equals the 402 that would be rendered now", async () => {
   let sentAgain = 0;
   await fc.assert(
     fc.asyncProperty(steps, async (steps) => {

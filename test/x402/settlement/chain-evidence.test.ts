@@ -143,7 +143,7 @@ describe("The chain shows a payment as", () => {
     rpc.clear();
   });
 
-  it("A reload adds its tokens, and keeps those that it removed", async () => {
+  it("A reload adds its tokens, and keeps the tokens that it removed", async () => {
     const reloaded = new ChainEvidence({
       methods: METHODS,
       tokens: [acceptedToken(anvil, usdc, rpc.url)],
@@ -175,7 +175,7 @@ describe("The chain shows a payment as", () => {
     expect(await lookTwice(evidence, intent, transaction)).toMatchObject({ kind: "not_paid" });
   });
 
-  it("Open while unused and still valid; not paid from the very second at which it expires", async () => {
+  it("Open while unused and still valid; not paid from the second at which it expires", async () => {
     const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
     await anvil.client.setNextBlockTimestamp({ timestamp: BigInt(intent.validBefore - 1) });
     await anvil.client.mine({ blocks: 1 });
@@ -501,7 +501,7 @@ describe("An authorization that was used before jobgate saw it", () => {
 });
 
 describe("Tokens with an RPC", () => {
-  it("Those with an rpc_url, in any letter case", () => {
+  it("Tokens with an rpc_url, in any letter case", () => {
     const { network } = acceptedToken(anvil, usdc);
     const key = { network, asset: usdc.address };
     expect(evidence.covers({ network, asset: usdc.address.toLowerCase() })).toBe(true);

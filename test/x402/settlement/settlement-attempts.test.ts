@@ -54,7 +54,7 @@ test("A payment that the chain shows unused in two looks is settled at the next 
   expect(asked).toEqual(["first", "second"]);
 });
 
-test("A payment that the chain shows between the two looks is asked of nobody else", async () => {
+test("A payment that the chain shows between the two looks is asked of no other facilitator", async () => {
   const { attempts, asked } = attemptsOf([UNUSED, PAID]);
   expect(await attempts.settle(payment)).toMatchObject({ found: PAID });
   expect(asked).toEqual(["first"]);

@@ -117,7 +117,7 @@ describe("A store that cannot write", () => {
     expect(harness.facilitator.count("/settle")).toBe(settles);
   });
 
-  it("Before settling, and lost while it commits: nobody claims that nothing was charged, and a resend joins the payment", async () => {
+  it("Before settling, and lost while it commits: no answer claims that nothing was charged, and a resend joins the payment", async () => {
     const { intent } = await newPayment();
     const settles = harness.facilitator.count("/settle");
     harness.journal.losesAnswers = true;

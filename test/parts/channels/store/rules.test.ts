@@ -262,7 +262,7 @@ test("A deposit that the chain's balance has already is not added again", () => 
   expect(counted(row, [withDeposit], undefined, madeIn("6"), 3).row).toMatchObject({ balance: "200" });
 });
 
-test("A deposit that somebody else has sent counts once the chain shows it, and an older view of the chain takes nothing back", () => {
+test("A deposit that another account has sent counts once the chain shows it, and an older view of the chain takes nothing back", () => {
   const more = seen(opened(), chain({ balance: "150", block: 7 }), 3);
   expect(more).toMatchObject({ balance: "150", status: "open" });
   const paidBack = { ...more, balance: "20", balance_block: 9 };
@@ -320,7 +320,7 @@ test("A claim of lost charges that comes late makes them claimed, and not lost",
   expect(seen(row, chain({ totalClaimed: "10" }), 5)).toMatchObject({ claimed: "10", lost: "0" });
 });
 
-test("A claim is covered by the deposits in a confirmed block, and while the payer withdraws by those in the newest block", () => {
+test("A claim is covered by the deposits in a confirmed block, and while the payer withdraws by the deposits in the newest block", () => {
   const row = { ...opened(), final: "10" };
   const [latest, confirmed] = [chain(), chain({ balance: "4" })];
   expect(claimable(row, { latest, confirmed: chain() })).toBe(10n);

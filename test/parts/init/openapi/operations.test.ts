@@ -185,7 +185,7 @@ test("Leaves out operations whose path no route can have, or that refer to nothi
   ]);
 });
 
-test("Reads the fields of the query, those of the operation before those of its path", async () => {
+test("Reads the fields of the query, the operation's fields before its path's fields", async () => {
   const ofPath = [
     { name: "page", in: "query", required: true, schema: { type: "string" } },
     { name: "units", in: "query", required: true, schema: { type: "string" } },

@@ -11,7 +11,7 @@ import {
 const bytesOf = (seed: number) =>
   Buffer.from(Array.from({ length: 32 }, (_, i) => (seed * 37 + i * i * 11) % 256));
 
-test("Base58 and points of the curve are those of the official library", () => {
+test("Base58 and points of the curve equal the official library's", () => {
   const samples = [
     Buffer.alloc(32),
     Buffer.alloc(32, 255),
