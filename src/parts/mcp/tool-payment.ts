@@ -10,7 +10,7 @@ const X402 = "x402/payment";
 export class ToolPayment implements PaymentReader {
   readonly #meta: Meta;
   readonly #methods: Methods;
-  /** The other protocol, if the payment comes over it. */
+  /** Protocol of the payment, if it is another protocol than x402. */
   readonly protocol: MessageProtocol | undefined;
   /** The body is in the message. */
   readonly bindsBody = true;

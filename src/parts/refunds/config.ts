@@ -68,7 +68,7 @@ export const refundsTable = ConfigTable.of({
     },
 });
 
-/** The account must be no settler's: each gives nonces of its own. */
+/** Refunds and settlements must not share an account, because each of them counts the account's nonces by itself. */
 const NO_SETTLER = "has the key of a settler in x402.facilitators; expected an account of its own";
 
 async function checkSigner(

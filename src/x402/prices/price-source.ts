@@ -122,7 +122,7 @@ export class PayableTokens {
     this.#forUsd = tokens
       .filter(({ currency }) => currency === "USD")
       .map((token) => ({ ...token, rate: { kind: "fixed", ratePerNativeUnit: "1" } }));
-    // A chain that permits callers knows only accounts of EVM chains.
+    // Restricted jobs are sold only on EVM chains, because the contract that permits callers knows only accounts of EVM chains.
     const ofCallers = tokens.filter(({ network }) => isEvm(network));
     this.#ofCallers = ofCallers.length === tokens.length ? this : new PayableTokens(ofCallers);
   }

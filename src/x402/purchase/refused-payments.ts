@@ -61,7 +61,7 @@ export function paymentRequired(offers: readonly Offer[]): PaymentRefusal {
   return new PaymentRefusal(refusal, offers);
 }
 
-/** Time between two writes. */
+/** Time between two writes of refusals to the store. */
 const ROUND_MS = 1_000;
 /** Time after a write until a write that only deletes old refusals. */
 const FORGET_MS = 60_000;

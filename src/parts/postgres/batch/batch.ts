@@ -49,7 +49,7 @@ export interface BatchPart {
    * it first waits.
    */
   load(sql: Sql, effects: PostgresEffects): Promise<void>;
-  /** Decides each operation, in order, and writes the changes. Sends its statements before it first waits. */
+  /** Decides each operation, in order, and writes the changes. It sends its statements before it waits for the first answer. */
   write(context: BatchContext): Promise<void>;
 }
 
