@@ -11,7 +11,7 @@ let events = [];
 let timer;
 
 /**
- * Announces the outcome of an action to screen readers. None is lost, however much else happens.
+ * Announces the outcome of an action to screen readers. Every outcome is announced, however many events arrive.
  * @param {string} text
  */
 export function announce(text) {

@@ -73,7 +73,7 @@ function Money({ filters }: { filters: Filters }) {
 
 const NONE = { key: "yesterday", name: "", since: 0, until: DAY_MS } as const;
 
-/** Period that has the days of all others. */
+/** Period that includes the days of all other periods. */
 const LONGEST: PeriodKey = "30d";
 
 const tokenOf = ({ network, asset }: Pick<MovementSum, "network" | "asset">) => `${network} ${asset}`;
@@ -150,7 +150,7 @@ function Sums(options: Period & { title: string; by: MovementGroup; first: Colum
   );
 }
 
-/** Amounts that are shown where nothing has one. Columns of other amounts would be empty. */
+/** Amounts whose columns are shown even if every row lacks them. Empty columns of other amounts are left out. */
 const ALWAYS_SHOWN: readonly string[] = ["sold", "refunded", "net"];
 
 function jobCell({ serviceId, jobIndex }: MovementSum) {

@@ -242,7 +242,7 @@ function Body({ callId }: { callId: bigint }) {
   const { data } = useQuery({
     queryKey: ["body", String(callId)],
     queryFn: () => client.getDeadLetter({ callId }),
-    // It never changes, and is gone once the dead letter is retried or dropped.
+    // The body never changes, and is deleted once the dead letter is retried or dropped.
     staleTime: "static",
   });
   return (

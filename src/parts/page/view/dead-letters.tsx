@@ -182,7 +182,7 @@ function Buttons({ act, target }: { act: Act; target: Target }) {
 const NO_WAY_BACK =
   "No runner gets it any more, and this cannot be undone. If it was paid, its client sees that it failed.";
 
-/** Retries at once, and asks before it drops, or retries many. */
+/** Retries at once, and asks before it drops dead letters or retries many. */
 function useDeadLetterActions() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
@@ -256,7 +256,7 @@ interface Done {
 /** Dead letters that an action concerns. */
 interface Work {
   readonly target: Target;
-  /** Is told how far the action is, and undefined at its end. */
+  /** Receives the progress of the action, and undefined at its end. */
   readonly onDone: (done: Done | undefined) => void;
   readonly isStopped: () => boolean;
 }
@@ -265,7 +265,7 @@ async function perform(run: Action["run"], kind: "retry" | "drop", work: Work): 
   const button = document.activeElement;
   await run(async () => {
     const count = await actOn(kind, work).finally(() => work.onDone(undefined));
-    // The button goes with its row: the next row gets the focus, unless the operator moved it elsewhere.
+    // The button disappears with its row, so the next row gets the focus, unless the operator has moved the focus.
     if (document.activeElement === button) {
       const row = button?.closest("tr");
       const next = (row?.nextElementSibling ?? row?.previousElementSibling)?.querySelector<HTMLElement>("a");

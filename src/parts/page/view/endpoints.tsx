@@ -7,7 +7,7 @@ import { jobFilters, jobText } from "../../../page/tools/format.tsx";
 import { href } from "../../../page/tools/route.ts";
 import { PART_VIEWS } from "./part-views.ts";
 
-/** Paid jobs and webhooks, with what became of the requests since the start. */
+/** Paid jobs and webhooks, with the outcomes of the requests since the start. */
 export function Endpoints() {
   const { data } = useEndpoints();
   return (

@@ -23,7 +23,7 @@ import { PART_VIEWS } from "./part-views.ts";
 import { usePaymentsToLookAt } from "./payments.tsx";
 import { refundsIn } from "./refunds.tsx";
 
-/** First view: what needs a look, how much waits, what flows. */
+/** First view: problems for the operator, queue depths, and JobCalls in progress. */
 export function Overview({ flow, filters }: { flow: Flow; filters: Filters }) {
   return (
     <>
@@ -42,7 +42,7 @@ export function Overview({ flow, filters }: { flow: Flow; filters: Filters }) {
   );
 }
 
-/** Most endpoints that are named whose jobs no runner takes. */
+/** Most endpoints without a runner that are named. */
 const MOST_UNTAKEN = 5;
 
 /** Links to what the operator should decide or repair. */

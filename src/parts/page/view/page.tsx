@@ -5,9 +5,9 @@ import { queries, session } from "../../../page/tools/client.ts";
 import { ThemeButton } from "../../../page/tools/controls.tsx";
 import { Shell } from "./shell.tsx";
 
-/** Shows the page until jobgate wants another token. */
+/** Shows the page until jobgate rejects the token. */
 function App() {
-  /** Reason to ask for a token, empty for the first; undefined while the token counts as good. */
+  /** Reason to ask for a token, empty for the first token; undefined while no request was rejected. */
   const [refusal, setRefusal] = useState<string>();
   if (refusal !== undefined) {
     const logIn = (token: string) => {

@@ -32,7 +32,7 @@ import { NoJobs } from "./jobs.tsx";
 import { refundState } from "./refunds.tsx";
 import { RefusedPayments } from "./refused-payments.tsx";
 
-/** Age at which an undecided payment needs a look: usually it takes seconds. */
+/** Age at which an operator should look at an undecided payment, because a decision usually takes seconds. */
 const UNDECIDED_TOO_LONG_MS = 5 * MINUTE_MS;
 
 /** States in the address, their names, and the stage that colours them. */
@@ -69,7 +69,7 @@ export function PaymentBadge({
   );
 }
 
-/** Asks for payments that are unresolved, or undecided for too long; the oldest of those may be left out. */
+/** Queries payments that are unresolved, or undecided for too long. The oldest undecided payments may be left out. */
 export function usePaymentsToLookAt() {
   return useAnswer(["payments", "look"], 15 * SECOND_MS, async (options): Promise<Entries<Payment>> => {
     const until = timestampFromMs(Date.now() - UNDECIDED_TOO_LONG_MS);

@@ -153,7 +153,7 @@ function RefundAmount({ amountText, amount, asset, network }: Refund) {
   );
 }
 
-/** Returns who decided what, and why it waits or failed. */
+/** Returns who decided about a refund, and why it waits or failed. */
 function whyOf({ decision, reason }: Refund): string {
   const decided =
     decision && `${decision.approved ? "approved" : "declined"} by ${decision.by}: ${decision.note}`;
@@ -191,7 +191,7 @@ function Buttons({ refund, decide }: { refund: Refund; decide: Decide }) {
   );
 }
 
-/** Asks who decides and why, and then decides. */
+/** Returns a function that asks for the operator's name and note, and then decides about a refund. */
 function useDecision() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();

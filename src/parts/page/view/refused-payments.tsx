@@ -6,7 +6,9 @@ import { Ago, JobLink, MINUTE_MS, OnChain, SECOND_MS } from "../../../page/tools
 import { FilterBar, Listing, readEntries, readFilters } from "../../../page/tools/lists.tsx";
 import { type Filters, href } from "../../../page/tools/route.ts";
 
-/** Refused payments of the last week by job, code and reason. They are asked for seldom, because the store counts up to 100,000. */
+/**
+ * Refused payments of the last week by job, code and reason. They are queried seldom, because the store counts up to 100,000.
+ */
 function ByReason() {
   const { data } = useAnswer(["refused", "counts"], MINUTE_MS, (options) =>
     client.countRefusedPayments({}, options),

@@ -37,7 +37,7 @@ const VIEWS = withPartViews({
   settings: "Settings",
 });
 
-/** The page around each view: navigation, connection and what went wrong. `onEnd` logs out, and says why. */
+/** The page around each view: navigation, connection and errors. `onEnd` logs out with a reason. */
 export function Shell({ onEnd }: { onEnd: (problem: string) => void }) {
   const {
     path: [view = "", item = ""],
@@ -193,7 +193,7 @@ function useFailures(onRefused: () => void): readonly Error[] {
         if (action?.type === "error") {
           const { error } = action;
           if (hasCode(error, Code.Unauthenticated)) return onRefused();
-          // The list that is asked for says what is wrong with its filters.
+          // The failed list itself shows what is wrong with its filters.
           if (hasCode(error, Code.InvalidArgument)) return;
           setFailures((known) => new Map(known).set(query.queryHash, error));
         } else if (
@@ -214,12 +214,12 @@ function useFailures(onRefused: () => void): readonly Error[] {
   return [...failures.values()];
 }
 
-/** Shortest time between two questions because of events. */
+/** Shortest time between two rounds of queries that events cause. */
 const REFRESH_MS = 300;
-/** Share of the time that questions take at most: slow ones are asked less often. */
+/** Largest share of the time that queries take. Slow queries run less often. */
 const MAX_SHARE = 1 / 10;
 
-/** Feeds the flow with events, asks again what they change, and returns true while they arrive. */
+/** Adds events to the flow, repeats the queries that the events change, and returns true while events arrive. */
 function useEvents(flow: Flow, onRefused: () => void): boolean {
   const [isStreaming, setStreaming] = useState(false);
   useEffect(() => {
@@ -244,8 +244,7 @@ function useEvents(flow: Flow, onRefused: () => void): boolean {
 }
 
 /**
- * First parts of the keys of the questions whose answers an event changes, in addition to the queries that every event
- * changes.
+ * First parts of the keys of the queries whose answers an event changes, in addition to the queries that every event changes.
  */
 const TOPICS: Readonly<Record<string, readonly string[]>> = {
   delivered: ["runners"],
@@ -257,7 +256,7 @@ const TOPICS: Readonly<Record<string, readonly string[]>> = {
   refundChanged: ["refunds"],
 };
 
-/** Returns a function that asks questions again, soon and together. */
+/** Returns a function that repeats queries, soon and together. */
 function refresher(): (topics: readonly string[]) => void {
   const due = new Set<string>();
   let isDue = false;

@@ -75,7 +75,7 @@ const ACTIONS: Readonly<Record<Decision, { readonly action: string; readonly tex
   resume: { action: "Resume", text: "Runners get the jobs that wait, and new requests are accepted." },
 };
 
-/** Buttons for what can be decided now. */
+/** Buttons for the decisions that are possible now. */
 function Buttons({ one, decide }: { one: Pausable; decide: Decide }) {
   return decisionsFor(one).map((kind) => (
     <button
@@ -96,7 +96,7 @@ function decisionsFor({ pause, alwaysRefuses, removed }: Pausable): readonly Dec
   return ["resume", pause.refusesAccepts ? "pause" : "refuse"];
 }
 
-/** Asks who decides and why, and then decides. */
+/** Returns a function that asks for the operator's name and note, and then pauses or resumes. */
 function useDecision() {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
@@ -118,14 +118,14 @@ function useDecision() {
   return { decide, problem, dialog };
 }
 
-/** Says which jobs wait as well; empty if there are none. */
+/** Names the other jobs that wait as well; empty if there are none. */
 function othersText(sharedWith: readonly string[]): string {
   return sharedWith.length === 0
     ? ""
     : `Jobs of ${sharedWith.join(", ")} wait as well: they have the same ID.`;
 }
 
-/** Names what is paused above every view. */
+/** Names the paused jobs above every view. */
 function Banner() {
   const paused = useTotals().data?.paused ?? [];
   if (paused.length === 0) return null;

@@ -23,7 +23,7 @@ const QUESTION =
 function ResendPanel({ call, metadata }: GetCallResponse) {
   const { run, problem } = useAction();
   const [ask, dialog] = useConfirm();
-  // One key until an answer has come, so that a second request makes no second call.
+  // The key stays until an answer arrives, so that a repeated request makes no second call.
   const requestKey = useRef<string>();
   if (call === undefined || call.state === CallState.HELD) return null;
   const { callId } = call;
