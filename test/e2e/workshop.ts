@@ -111,6 +111,8 @@ export async function run(
       PATH: [join(ROOT, "node_modules/.bin"), process.env.PATH].join(delimiter),
       GOFLAGS: "-mod=mod -buildvcs=false",
       CARGO_TARGET_DIR: join(cwd, "target"),
+      // A generator runs once: Java's second compiler would only cost.
+      JAVA_TOOL_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
       ...env,
     },
     timeout: BUILD_TIMEOUT_MS,
