@@ -2,9 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CallOrder } from "../src/core/job-call.ts";
+import type { JobCall } from "../src/gen/jobgate/v1/runner_pb.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../src/store/store.ts";
-import { percentile } from "./load.ts";
+import { startTree } from "./gateway.ts";
+import { LightRunner } from "./light-runner.ts";
+import { cpuSeconds, percentile } from "./load.ts";
+import { post } from "./post.ts";
+import type { Tree } from "./trees.ts";
 
 const CALLS = 20_000;
 const KEYS = 10_000;
@@ -14,6 +19,9 @@ const IDLE_KEYS = 100_000;
 /** Accepts under way at once, and JobCalls of a claim. */
 const AT_ONCE = 256;
 const BODY = Buffer.alloc(256, "x");
+const WEBHOOKS_AT_ONCE = 64;
+/** JobCalls that a runner acks with one message. */
+const ACKS = 32;
 
 interface Cost {
   /** Microseconds of CPU for each JobCall. */
@@ -41,8 +49,9 @@ const ORDERS: Readonly<Record<string, readonly [OrderOf, earlier?: OrderOf]>> = 
   [`no key, after ${IDLE_KEYS} finished calls with a key each`]: [noKey, (number) => key(-number)],
 };
 
-/** Measures the store's CPU for accepting, and for claiming and acking, JobCalls with keys and without. */
-export async function benchOrder(): Promise<void> {
+/** Measures the store's CPU for accepting, and for claiming and acking, JobCalls with keys and without, and then whole jobs. */
+export async function benchOrder(trees: readonly Tree[]): Promise<void> {
+  for (const tree of trees) await benchWebhooks(tree);
   const costs = new Map(Object.keys(ORDERS).map((name) => [name, [] as Cost[]]));
   for (let pair = 0; pair < PAIRS; pair += 1)
     for (const [name, order] of Object.entries(ORDERS)) costs.get(name)?.push(await inStore(...order));
@@ -118,4 +127,95 @@ async function cpuMicros(run: () => Promise<unknown>): Promise<number> {
   await run();
   const { user, system } = process.cpuUsage(before);
   return user + system;
+}
+
+/** Measures whole jobs through a gateway: webhook, store, Work stream, and acks in messages of 32. */
+async function benchWebhooks(tree: Tree): Promise<void> {
+  const endpoints = `[[webhooks.endpoints]]
+path = "/hooks/ordered"
+job_id = 1
+order_by = "header:x-key"`;
+  const { name, jobgate } = await startTree(tree, { endpoints });
+  const paths = { "/hooks/bench": [] as Turn[], "/hooks/ordered": [] as Turn[] };
+  const runner = new LightRunner(jobgate.runnerAddress);
+  try {
+    const counter = await countingRunner(runner);
+    for (let pair = 0; pair < PAIRS; pair += 1)
+      for (const [path, turns] of Object.entries(paths))
+        turns.push(await sendAll(`${jobgate.webhooksUrl}${path}`, jobgate.pid, counter));
+  } finally {
+    runner.close();
+    await jobgate.stop();
+  }
+  const [plain, ordered] = Object.values(paths).map((turns) => ({
+    perSecond: percentile(
+      turns.map((turn) => turn.perSecond),
+      0.5,
+    ),
+    cpuMicros: percentile(
+      turns.map((turn) => turn.cpuMicros),
+      0.5,
+    ),
+  })) as [Turn, Turn];
+  console.log(
+    `\nWebhooks to a runner, ${WEBHOOKS_AT_ONCE} in flight, by ${name}: without keys, and with ${KEYS} keys`,
+  );
+  console.table(
+    [plain, ordered].map(({ perSecond, cpuMicros }, i) => ({
+      "": i === 0 ? "no key" : `${KEYS} keys`,
+      "jobs/s": Math.round(perSecond),
+      "of no key": (perSecond / plain.perSecond).toFixed(2),
+      "µs CPU": Math.round(cpuMicros),
+      "of no key ": (plain.cpuMicros / cpuMicros).toFixed(2),
+    })),
+  );
+}
+
+interface Turn {
+  readonly perSecond: number;
+  readonly cpuMicros: number;
+}
+
+/** Subscribes a runner that acks each JobCall. @returns a function that resolves once so many more are acked */
+async function countingRunner(runner: LightRunner): Promise<(count: number) => Promise<void>> {
+  let acked = 0;
+  let reached = () => {};
+  let goal = Number.POSITIVE_INFINITY;
+  let unacked: JobCall[] = [];
+  const ack = () => {
+    const calls = unacked;
+    unacked = [];
+    void acker.ack(calls).then(() => {
+      acked += calls.length;
+      if (acked >= goal) reached();
+    });
+  };
+  const acker = await runner.work(AT_ONCE, (call) => {
+    unacked.push(call);
+    if (unacked.length === ACKS) ack();
+    else if (unacked.length === 1) setImmediate(() => unacked.length > 0 && ack());
+  });
+  return (count) => {
+    goal = acked + count;
+    return new Promise((resolve) => {
+      reached = resolve;
+    });
+  };
+}
+
+async function sendAll(url: string, pid: number, counter: (count: number) => Promise<void>): Promise<Turn> {
+  const cpuBefore = cpuSeconds(pid);
+  const startedAt = performance.now();
+  const allAcked = counter(CALLS);
+  let next = 0;
+  const send = async () => {
+    for (let number = next++; number < CALLS; number = next++) {
+      const status = await post(url, BODY, `x-key: cus_${number % KEYS}\r\n`);
+      if (status !== 202) throw new Error(`${url} answered ${status}; expected 202`);
+    }
+  };
+  await Promise.all(Array.from({ length: WEBHOOKS_AT_ONCE }, send));
+  await allAcked;
+  const seconds = (performance.now() - startedAt) / 1_000;
+  return { perSecond: CALLS / seconds, cpuMicros: ((cpuSeconds(pid) - cpuBefore) / CALLS) * 1e6 };
 }

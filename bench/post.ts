@@ -13,14 +13,15 @@ const idle = new Map<string, Connection[]>();
 /**
  * POSTs over a kept-alive connection, and returns the status. Raw sockets take a tenth of the CPU of node:http's client,
  * which would be the bottleneck. Each answer must arrive in one piece, as short ones do.
+ * @param headers further headers, each with a line break behind it
  */
-export function post(url: string, body: Buffer): Promise<number> {
+export function post(url: string, body: Buffer, headers = ""): Promise<number> {
   const { host, hostname, port, pathname } = new URL(url);
   return new Promise((resolve, reject) => {
     const connection = idle.get(host)?.pop() ?? openConnection(host, hostname, Number(port));
     connection.answered = resolve;
     connection.failed = reject;
-    const head = `POST ${pathname} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: ${body.byteLength}\r\n\r\n`;
+    const head = `POST ${pathname} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: ${body.byteLength}\r\n${headers}\r\n`;
     connection.socket.write(Buffer.concat([Buffer.from(head, "latin1"), body]));
   });
 }
