@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { startPaidParts } from "../e2e/paid-parts.ts";
 import { withoutItsPrimary } from "../e2e/postgres-site.ts";
+import { startPgBouncer } from "../helpers/pgbouncer.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
 import { type PatroniNode, startPatroniCluster } from "./patroni.ts";
@@ -10,8 +11,12 @@ const FAIL_OVERS = 10;
 const SWITCH_OVERS = 3;
 const HUNG = 5;
 const PARTITIONS = 5;
+const LAGGING = 2;
+const POOLED = 3;
 /** Patroni waits for its leader's lease, and then elects. */
 const ELECTION_MS = 90_000;
+/** Written by some hundreds of commits. */
+const LAG_BYTES = 1_000_000;
 /** Longer than a commit takes. */
 const HANGING_MS = 2_000;
 
@@ -76,6 +81,50 @@ test.each(rounds(PARTITIONS))(
     });
     expect(await primary.isPrimary()).toBe(false);
     primary.setPartitioned(false);
+    await cluster.healthy();
+  },
+);
+
+test.each(rounds(LAGGING))(
+  "The primary is gone while its standby has not replayed its commits, round %i",
+  async (number) => {
+    const url = await cluster.createDatabase();
+    const { primary, standby } = await cluster.healthy();
+    const lagBytes = async () => {
+      const [row] = await standby.query<{ bytes: number }>(
+        "SELECT (pg_last_wal_receive_lsn() - pg_last_wal_replay_lsn())::int AS bytes",
+      );
+      return row?.bytes;
+    };
+    await withoutItsPrimary({
+      ...{ parts, url, round: `lagging standby ${number}`, replacePrimary: leads(standby) },
+      async takeAway() {
+        await cluster.delayReplay("10min");
+        await expect.poll(lagBytes).toBeGreaterThan(LAG_BYTES);
+        await primary.kill();
+      },
+    });
+    await primary.start();
+    await cluster.delayReplay(null);
+    await cluster.healthy();
+  },
+);
+
+test.each(rounds(POOLED))(
+  "Patroni fails over behind PgBouncer in transaction mode, one for each node, round %i",
+  async (number) => {
+    const { pathname } = new URL((await cluster.createDatabase()).replace(/,[^/]*/, ""));
+    const { primary, standby } = await cluster.healthy();
+    const poolers = await Promise.all(cluster.nodes.map(startPgBouncer));
+    onTestFinished(() => Promise.all(poolers.map((pooler) => pooler.stop())).then(() => undefined));
+    const hosts = poolers.map(({ port }) => `127.0.0.1:${port}`).join();
+    const url = `postgres://postgres@${hosts}${pathname}?target_session_attrs=read-write`;
+    await withoutItsPrimary({
+      ...{ parts, url, round: `fail-over behind poolers ${number}`, listen: false },
+      replacePrimary: leads(standby),
+      takeAway: () => primary.kill(),
+    });
+    await primary.start();
     await cluster.healthy();
   },
 );

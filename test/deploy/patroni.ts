@@ -33,6 +33,8 @@ export interface PatroniNode {
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
   /** Takes etcd away from this node, or gives it back. */
   setPartitioned(isPartitioned: boolean): void;
+  /** Runs SQL on this node. */
+  query<Row extends pg.QueryResultRow>(sql: string): Promise<Row[]>;
   /** Returns true if this node takes writes. */
   isPrimary(): Promise<boolean>;
 }
@@ -44,6 +46,8 @@ export interface PatroniCluster {
   createDatabase(): Promise<string>;
   /** Waits until one node leads and the other is its synchronous standby. */
   healthy(): Promise<{ primary: PatroniNode; standby: PatroniNode }>;
+  /** Lets standbys replay what they have on disk only after a time, or at once again. */
+  delayReplay(delay: "10min" | null): Promise<void>;
   /** Asks Patroni to exchange the nodes' roles. */
   switchOver(): Promise<void>;
   stop(): Promise<void>;
@@ -93,14 +97,17 @@ export async function startPatroniCluster(): Promise<PatroniCluster> {
     async createDatabase() {
       const { primary } = await healthy();
       const name = `${DATABASE}_${++databases}`;
-      const client = new pg.Client({
-        connectionString: `postgres://postgres@127.0.0.1:${primary.port}/postgres`,
-      });
-      await client.connect();
-      await client.query(`CREATE DATABASE ${name}`);
-      await client.end();
+      await primary.query(`CREATE DATABASE ${name}`);
       const hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join();
       return `postgres://postgres@${hosts}/${name}?target_session_attrs=read-write`;
+    },
+    async delayReplay(delay) {
+      const { restPort } = first;
+      const response = await fetch(`http://127.0.0.1:${restPort}/config`, {
+        method: "PATCH",
+        body: JSON.stringify({ postgresql: { recovery_conf: { recovery_min_apply_delay: delay } } }),
+      });
+      if (!response.ok) throw new Error(`Patroni refused the delay: ${await response.text()}`);
     },
     async switchOver() {
       const { primary, standby } = await healthy();
@@ -192,6 +199,15 @@ async function startNode(name: string, folder: string, etcdPort: number) {
     },
     signal(signal: "SIGSTOP" | "SIGCONT") {
       for (const pid of inNamespaceOf(child)) process.kill(pid, signal);
+    },
+    async query<Row extends pg.QueryResultRow>(sql: string) {
+      const client = new pg.Client({ connectionString: `postgres://postgres@127.0.0.1:${port}/postgres` });
+      await client.connect();
+      try {
+        return (await client.query<Row>(sql)).rows;
+      } finally {
+        await client.end();
+      }
     },
     setPartitioned: (isPartitioned: boolean) => proxy.setStalled(isPartitioned),
     isPrimary: () =>

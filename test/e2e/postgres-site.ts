@@ -29,8 +29,12 @@ export interface Answer {
 }
 
 /** A gateway with a runner, and the answers that its senders got. */
-export async function startSite(parts: PaidParts, url: string, senders = SENDERS) {
-  const replica: Replica = await startReplica(parts, url);
+export async function startSite(
+  parts: PaidParts,
+  url: string,
+  { senders = SENDERS, listen = true }: { senders?: number; listen?: boolean } = {},
+) {
+  const replica: Replica = await startReplica(parts, url, { listen });
   const runner = await startRunner({ address: replica.runnerAddress });
   onTestFinished(async () => {
     runner.kill();
@@ -157,6 +161,7 @@ export async function withoutItsPrimary({
   parts,
   url,
   round,
+  listen = true,
   isNoticed = true,
   takeAway,
   replacePrimary,
@@ -165,13 +170,15 @@ export async function withoutItsPrimary({
   /** Lists both servers. */
   readonly url: string;
   readonly round: string;
+  /** False if the URL leads through a pooler. Default true. */
+  readonly listen?: boolean;
   /** True if `/readyz` answers 503 in between, which a planned exchange can be too short for. Default true. */
   readonly isNoticed?: boolean;
   takeAway(): Promise<void> | void;
   /** Resolves once another server takes writes. */
   replacePrimary(): Promise<void>;
 }): Promise<void> {
-  const site = await startSite(parts, url, SENDERS_TO_ENDURE);
+  const site = await startSite(parts, url, { senders: SENDERS_TO_ENDURE, listen });
   const balance = () => parts.usdc.balanceOf(accounts.payTo.address);
   const before = await balance();
   const endPaying = startPayers(site, round);

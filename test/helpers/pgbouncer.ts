@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { chown, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import pg from "pg";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
 import { freePort } from "./free-port.ts";
-import type { Postgres } from "./postgres.ts";
 import { until } from "./until.ts";
 
 /** PgBouncer refuses to run as root: then as `nobody`. */
@@ -20,13 +20,14 @@ export function hasPgBouncer(): boolean {
 
 /** A pooler before a Postgres server. */
 export interface PgBouncer {
+  readonly port: number;
   /** The same database by way of the pooler. */
   urlOf(url: string): string;
   stop(): Promise<void>;
 }
 
 /** Starts PgBouncer in transaction mode: each transaction of a client can be on another connection. */
-export async function startPgBouncer(postgres: Postgres): Promise<PgBouncer> {
+export async function startPgBouncer(postgres: { readonly port: number }): Promise<PgBouncer> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-pgbouncer-"));
   const port = await freePort();
   const file = join(folder, "pgbouncer.ini");
@@ -64,13 +65,20 @@ max_client_conn = 500
     own.port = String(port);
     return own.href;
   };
-  const answers = () =>
-    postgres.query(urlOf(`postgres://postgres@127.0.0.1:${port}/postgres`), "SELECT 1").then(
-      () => true,
-      () => false,
-    );
+  const answers = async () => {
+    const client = new pg.Client({ connectionString: `postgres://postgres@127.0.0.1:${port}/postgres` });
+    client.on("error", () => undefined);
+    return client
+      .connect()
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => client.end().catch(() => undefined));
+  };
   await until(answers, { details: () => printed });
   return {
+    port,
     urlOf,
     async stop() {
       child.kill("SIGKILL");
