@@ -20,7 +20,6 @@ export class NoAnvil extends Error {
       [
         `The local chain needs ${ANVIL}, which is not installed (it exists for Linux and macOS, on x64 and arm64).`,
         `Install it with: npm install --no-save ${ANVIL}`,
-        `or run: npx -p jobgate -p ${ANVIL} jobgate dev`,
       ].join("\n"),
     );
   }

@@ -33,7 +33,7 @@ export const PAUSE = {
       name: "pause",
       description:
         "Keep the JobCalls of a job, a webhook endpoint or an API from runners, until it is resumed.",
-      example: 'pause /webhooks/github --reason "runner is being replaced"',
+      example: 'pause /hooks/github --reason "runner is being replaced"',
       takes: [
         targetArgument(),
         option("--refuse-accepts", "answer new requests 503 as well; always so if the charge comes later"),
@@ -51,7 +51,7 @@ export const RESUME = {
     addOperatorCommand(program, {
       name: "resume",
       description: "Let runners have the JobCalls of what is paused again, and accept new ones.",
-      example: "resume /webhooks/github",
+      example: "resume /hooks/github",
       takes: [targetArgument(), reasonOption(), byOption(), jsonOption()],
     }).action(resume);
   },

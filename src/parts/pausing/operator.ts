@@ -50,8 +50,8 @@ export function pauseOperation(parts: {
 
       async pause({ target, refuseAccepts, ...signed }: PauseRequest) {
         const { by, note } = readSigner(signed);
-        const missing = `There is no job, webhook endpoint or API "${target}" in the configuration.`;
-        const found = findOne(list(), target, missing);
+        const all = list();
+        const found = findOne(all, target, missingText(all, target));
         const refusesAccepts = refuseAccepts || found.alwaysRefuses;
         const pause = await pauses.pause(found, { refusesAccepts, by, note });
         logger.warn({ paused: nameOf(found), by, note, refusesAccepts }, "paused by the operator");
@@ -76,6 +76,17 @@ export function pauseOperation(parts: {
       return { paused: paused.sort((a, b) => sinceOf(a) - sinceOf(b)).map(message) };
     },
   };
+}
+
+/** Explains that nothing has a name. JobCalls of webhooks alone have a job's numbers, which lists show, and no job. */
+function missingText(all: readonly Found[], target: string): string {
+  const [, id] = /^(?:\d+\/)?(\d+)$/.exec(target) ?? [];
+  const makers = all.filter(
+    ({ kind, jobIds }) => kind !== "job" && jobIds.some((jobId) => `${jobId}` === id),
+  );
+  const hint =
+    makers.length === 0 ? "" : ` Its JobCalls come from ${makers.map(nameOf).join(", ")}: pause that.`;
+  return `There is no job, webhook endpoint or API "${target}" in the configuration.${hint}`;
 }
 
 /** Returns the pauses that keep the JobCalls of a job from runners, as sentences. */

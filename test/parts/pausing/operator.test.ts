@@ -123,6 +123,11 @@ describe("The operator's API", () => {
       { target: "/hooks/z", by: "ada" },
       'There is no job, webhook endpoint or API "/hooks/z" in the configuration.',
     ],
+    [
+      "a job that only webhooks have",
+      { target: "1/3", by: "ada" },
+      'There is no job, webhook endpoint or API "1/3" in the configuration. Its JobCalls come from endpoint:/hooks/c: pause that.',
+    ],
     ["several", { target: "returns", by: "ada" }, "endpoint:/hooks/b, endpoint:/hooks/c"],
     ["no operator", { target: "/hooks/a", by: " " }, "by: expected the operator's name"],
     [
