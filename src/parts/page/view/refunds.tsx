@@ -59,7 +59,7 @@ export function Refunds({ filters }: { filters: Filters }) {
         answer={answer}
         noneYet={
           <Hint>
-            No job that is paid back if it fails has failed. A job promises that with <code>on_failure</code>.
+            Nothing is to be paid back. A job that fails is paid back if its <code>on_failure</code> says so.
           </Hint>
         }
         columns={[
