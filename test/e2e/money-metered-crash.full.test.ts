@@ -17,8 +17,8 @@ const CRASHES = [
   "after-settle",
   "after-commit",
 ] as const;
-/** Steps after which another process has to charge. */
-const CHARGE_CRASHES = CRASHES.slice(CRASHES.indexOf("after-ack"));
+/** Steps after which another process has to charge, and in long runs all. */
+const CHARGE_CRASHES = CRASHES.slice(howMany(CRASHES.indexOf("after-ack"), 0));
 /** Rounds of each crash. */
 const ROUNDS = howMany(1, 10);
 
