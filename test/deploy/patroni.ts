@@ -103,11 +103,15 @@ export async function startPatroniCluster(): Promise<PatroniCluster> {
     },
     async delayReplay(delay) {
       const { restPort } = first;
-      const response = await fetch(`http://127.0.0.1:${restPort}/config`, {
-        method: "PATCH",
-        body: JSON.stringify({ postgresql: { recovery_conf: { recovery_min_apply_delay: delay } } }),
-      });
-      if (!response.ok) throw new Error(`Patroni refused the delay: ${await response.text()}`);
+      const body = JSON.stringify({ postgresql: { recovery_conf: { recovery_min_apply_delay: delay } } });
+      let answer = "";
+      const isSet = async () => {
+        const response = await fetch(`http://127.0.0.1:${restPort}/config`, { method: "PATCH", body });
+        answer = await response.text();
+        return response.ok;
+      };
+      // Refused as a conflict while Patroni itself writes its configuration.
+      await until(isSet, { details: () => answer });
     },
     async switchOver() {
       const { primary, standby } = await healthy();
