@@ -294,7 +294,9 @@ test("A refused payment is in the list of refused payments, with the request ID 
   expect(await row.textContent()).toContain("expected base64");
   // The counts may be older than the payment.
   await page.reload();
-  const group = page.getByRole("region", { name: /^\d+ in the last week, by reason$/ }).getByRole("row");
+  const group = page
+    .getByRole("region", { name: /^\d+ refused payments? in the last week, by reason$/ })
+    .getByRole("row");
   await group.filter({ hasText: "invalid_payment" }).getByRole("link").first().click();
   await row.waitFor();
   expect(page.url()).toMatch(/state=refused.*code=invalid_payment/);
