@@ -177,7 +177,7 @@ function configOf(parts: PaidParts, terms: Terms): string {
 service_id = 1
 [store]
 url = "${terms.storeUrl}"
-listen = ${terms.listen}
+${terms.listen ? "" : "listen = false"}
 max_pending = 50000
 [runner]
 bind_address = "${terms.runner}"
