@@ -5,7 +5,7 @@ import { cargo } from "./clients/cargo.ts";
 import { copySources, createVenv, needGo, ROOT, run, WORKSHOP } from "./e2e/workshop.ts";
 import { testFolder } from "./helpers/test-folder.ts";
 
-/** What is published for each registry, short of sending it there. The steps of a release are in CONTRIBUTING.md. */
+/* Makes what each registry gets, and sends it nowhere. The steps of a release are in CONTRIBUTING.md. */
 
 const GO_HOST = "github.com";
 const GO_PARENT = `${GO_HOST}/jobgate/jobgate/clients`;

@@ -51,9 +51,9 @@ const PAGE = 500;
 const CLAIM_SECS = 600;
 
 /**
- * Works on the channels of one network: counts calls that have ended, claims charges that are final, requests settlement of the
- * claims from a facilitator, sends the refunds that payers request, and watches for withdrawals. One process does this work at
- * a time. After a crash, it continues from the store and the chain. A claim names a sum and a refund has a number, so neither
+ * Background work on the channels of one network. It counts calls that have ended, claims charges that are final, requests
+ * settlement of the claims from a facilitator, sends the refunds that payers request, and watches for withdrawals. One process
+ * does this work at a time. After a crash, it continues from the store and the chain. A claim names a sum and a refund has a number, so neither
  * moves money twice.
  */
 export class NetworkChannels implements BackgroundService {

@@ -1,14 +1,27 @@
 import { describe, expect, test } from "vitest";
+import { howMany } from "../../helpers/how-many.ts";
 import { startPgBouncer } from "../../helpers/pgbouncer.ts";
 import { startPostgres } from "../../helpers/postgres.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
+import { describeStoreContract } from "../../store/store-contract.ts";
 import { acceptId, claimCalls, paidId } from "../../store/store-fixtures.ts";
-import { openReplica } from "./open-in-database.ts";
+import { openInDatabase, openReplica } from "./open-in-database.ts";
 
-const postgres = startBeforeAll(() => startPostgres({ settings: { max_connections: "200" } }));
+/** The pooler keeps connections to the database of each test for a while. */
+const postgres = startBeforeAll(() => startPostgres({ settings: { max_connections: "1000" } }));
 const pooler = startBeforeAll(() => startPgBouncer(postgres));
 
-/** What each operation does through the pooler is compared with SQLite in differential.full.test.ts. */
+/** New databases, whose URLs lead through the pooler. */
+const pooled = {
+  createDatabase: async () => pooler.urlOf(await postgres.createDatabase()),
+};
+
+/** The whole contract takes minutes. In short runs, differential.full.test.ts compares random operations through the pooler with SQLite. */
+if (howMany(false, true))
+  describeStoreContract("The Postgres store through PgBouncer in transaction mode", (options) =>
+    openInDatabase(pooled, { ...options, listen: false }),
+  );
+
 describe("Through PgBouncer in transaction mode", () => {
   test("No session has a prepared statement, a setting, a lock or a listener of jobgate", async () => {
     const url = await postgres.createDatabase();

@@ -9,9 +9,9 @@ import type { FoundKey, HeldKey, KeyCounts, KeyLedger, KeyOfCall, UsedLimit } fr
 import { LIMITING, limitsSchema, usedLimit } from "./limits.ts";
 
 /*
- * Only one of the JobCalls with a key is ready, leased or delayed. The others are held. The commit that ends the JobCall makes
- * the oldest held JobCall of the key ready. So claims need not read keys, a JobCall that waits is written once, and an idle key
- * has no row. The JobCalls of a key that the operator has paused are all held, except a leased JobCall.
+ * At most one JobCall of a key is ready, leased or delayed, and the key's other JobCalls are held. When that JobCall ends, the
+ * same commit makes the key's oldest held JobCall ready. Claims therefore need not read keys, a JobCall that waits is written
+ * once, and an idle key has no row. The JobCalls of a key that the operator has paused are all held, except a leased JobCall.
  */
 
 /** Key with an unfinished JobCall, or key that the operator has paused. */
