@@ -208,7 +208,7 @@ module.exports = {
     {
       name: "toml-stays-in-config",
       severity: "error",
-      from: { path: "^src/", pathNot: "^src/config/" },
+      from: { path: "^src/", pathNot: "^src/(config|parts/dev)/" },
       to: { path: "node_modules/(smol-toml|toml-eslint-parser)/" },
     },
   ],

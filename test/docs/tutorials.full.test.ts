@@ -9,8 +9,8 @@ import { until } from "../helpers/until.ts";
 
 /*
  * Does what a tutorial says, in a fresh folder in which jobgate is installed: writes the files that its blocks name, and
- * runs its `sh` blocks line by line. A comment says what a line prints, or that the command is kept running. Tutorials name
- * the usual ports, so nothing else may listen there.
+ * runs its `sh` blocks line by line. A comment says what a line prints, or that the command is kept running, until the page
+ * starts the same command again. Tutorials name the usual ports, so nothing else may listen there.
  */
 
 interface Step {
@@ -40,6 +40,13 @@ function shellCommand(command: string): string {
   return command.replaceAll(/npx (?:--no-install )?jobgate/g, "exec-jobgate");
 }
 
+/** Ends a command as Ctrl-C does. */
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.pid === undefined) return;
+  process.kill(-child.pid, "SIGTERM");
+  await once(child, "close");
+}
+
 async function runTutorial(page: string): Promise<void> {
   const folder = makeFolder();
   writeFileSync(
@@ -47,15 +54,12 @@ async function runTutorial(page: string): Promise<void> {
     `#!/bin/sh\nexec "${process.execPath}" "${join(ROOT, "dist/main.js")}" "$@"\n`,
     { mode: 0o755 },
   );
-  const kept: ChildProcess[] = [];
+  /** Processes that are kept running, by their command without its options. */
+  const kept = new Map<string, ChildProcess>();
   const exported: Record<string, string> = {};
   const path = `${join(folder, "node_modules/.bin")}:${process.env.PATH}`;
   onTestFinished(async () => {
-    for (const child of kept.reverse()) {
-      if (child.exitCode !== null || child.pid === undefined) continue;
-      process.kill(-child.pid, "SIGTERM");
-      await once(child, "close");
-    }
+    for (const child of [...kept.values()].reverse()) await end(child);
     rmSync(folder, { recursive: true });
   });
 
@@ -80,8 +84,11 @@ async function runTutorial(page: string): Promise<void> {
       if (value !== undefined) exported[name] = value;
       else if (step.isKept) {
         const env = { ...process.env, ...exported, PATH: path };
+        const name = step.command.split(" ").slice(0, 3).join(" ");
+        const before = kept.get(name);
+        if (before !== undefined) await end(before);
         const command = `exec ${shellCommand(step.command)}`;
-        kept.push(spawn("sh", ["-c", command], { cwd: folder, env, detached: true, stdio: "ignore" }));
+        kept.set(name, spawn("sh", ["-c", command], { cwd: folder, env, detached: true, stdio: "ignore" }));
       } else {
         let output = "";
         const isDone = async () => {

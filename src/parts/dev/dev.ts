@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { Logger } from "pino";
 import { NoAnvil, startChain } from "../../chain/anvil.ts";
-import { Refusal, refusalOfMistakes } from "../../commands/input.ts";
+import { Refusal } from "../../commands/input.ts";
 import {
   addCommand,
   jsonOption,
@@ -17,24 +17,30 @@ import {
   option,
 } from "../../commands/options.ts";
 import { fields, programName } from "../../commands/output.ts";
-import { nextStopSignal, startGatewayOrRefuse } from "../../commands/serve.ts";
-import { TOKEN_PRESETS } from "../../config/token-presets.ts";
-import { loadConfig } from "../../load-config.ts";
+import { loadConfig, nextStopSignal, startGatewayOrRefuse } from "../../commands/serve.ts";
+import type { Config } from "../../config/config.ts";
+import { routeText, takesBody } from "../../core/route.ts";
 import { type LogFormat, openLog } from "../../log/log.ts";
 import { type Job, RunnerError } from "../../runner/job.ts";
 import { run } from "../../runner/run.ts";
+import {
+  CHAIN_ID,
+  configOf,
+  ownConfig,
+  PAYEE,
+  type Ports,
+  sampleConfig,
+  usdc,
+  WEBHOOK_PATH,
+} from "./configuration.ts";
 import { installPermit2, PERMIT2_ADDRESS } from "./permit2.ts";
 import { issuePlayMoney } from "./token.ts";
 
-/** Chain ID of Base Sepolia, because official clients know its USDC. */
-const CHAIN_ID = 84532;
-/* Accounts that anvil funds. Their private keys are public, because `cast` and every tutorial print them. */
-const SETTLER_KEY = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
-const PAYEE = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+/* Account that anvil funds. Its private key is public, because `cast` and every tutorial print it. */
 const PAYER = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const PAYER_KEY = "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6";
 const PAYER_FUNDS = 1_000_000_000n;
-const PORTS = { x402: 8402, runner: 8403, operator: 8405, webhooks: 9090, chain: 8545 };
+const PORTS: Ports = { x402: 8402, runner: 8403, operator: 8405, webhooks: 9090, chain: 8545 };
 /**
  * Seconds between blocks, even without transactions, because the time of the newest block decides whether an authorization is
  * valid.
@@ -51,18 +57,16 @@ const CHAIN_AHEAD_SECS = 3;
 const KEPT_BLOCKS = 1_000;
 /** Units of the token that the sample runner charges for each byte of a metered job. */
 const UNITS_PER_BYTE = 1_000;
-const WEBHOOK_PATH = "/hooks/alerts";
 const parseApi = matching(
   /^https?:\/\/[^\s"\\?#]+$/,
   "an http:// or https:// URL, such as http://127.0.0.1:8000",
 );
 
-type Ports = typeof PORTS;
-
 interface DevOptions {
   readonly freePorts?: boolean;
   readonly runner: boolean;
   readonly api?: string;
+  readonly config?: string;
   readonly json?: boolean;
   readonly logLevel: string;
   readonly logFormat: LogFormat;
@@ -76,9 +80,13 @@ export function addTo(program: Command): void {
     notes: "Nothing is kept: the money, payments and jobs are gone when the command ends.",
     example: "dev",
     takes: [
+      option(
+        "-c, --config <file>",
+        "jobs, APIs and webhooks of this configuration file in place of the samples, for play money",
+      ),
       option("--free-ports", "listen on free ports instead of the usual ones"),
-      option("--no-runner", "leave the jobs to your own runner"),
-      option("--api <url>", "also sell each GET of an HTTP API").argParser(parseApi),
+      option("--no-runner", "start no sample runner, because you start a runner of your own"),
+      option("--api <url>", "also sell each GET of an HTTP API").argParser(parseApi).conflicts("config"),
       jsonOption("print the addresses and keys as one line of JSON"),
       logLevelOption(),
       logFormatOption(),
@@ -94,6 +102,7 @@ async function dev(options: DevOptions): Promise<void> {
   /** Functions that stop what was started, in the order of the starts. */
   const undo: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
+    if (options.config !== undefined) await loadConfig({ config: options.config }, log);
     const ports = options.freePorts ? await findFreePorts() : PORTS;
     const mining = ["--block-time", String(BLOCK_SECS), "--mixed-mining"];
     const extraArgs = [...mining, "--prune-history", String(KEPT_BLOCKS)];
@@ -109,14 +118,26 @@ async function dev(options: DevOptions): Promise<void> {
     await installPermit2(chain.rpc);
     const money = { token: usdc(), holder: PAYER, units: PAYER_FUNDS, spender: PERMIT2_ADDRESS };
     await issuePlayMoney(chain.rpc, money);
+    const { api, config: file, freePorts } = options;
+    const place = { folder, rpcUrl: chain.rpcUrl };
     const secret = randomBytes(24).toString("base64url");
-    const config = await devConfig({ folder, ports, secret, rpcUrl: chain.rpcUrl, api: options.api });
+    const config = await configOf(
+      file === undefined
+        ? sampleConfig({ ...place, ports, secret, api })
+        : await ownConfig({ ...place, file, ports: freePorts ? ports : undefined }),
+    );
     const gateway = await startGatewayOrRefuse(config, log.logger, stopping.signal);
     if (gateway === undefined) return;
     undo.push(() => gateway.stop());
-    const working = options.runner ? doSampleJobs(ports, log.logger) : stopped;
-    const facts = factsOf(ports, chain.rpcUrl, secret, options.api);
-    console.log(options.json ? JSON.stringify(facts) : welcome(facts));
+    const isSample = file === undefined;
+    const working = options.runner && isSample ? doSampleJobs(ports, log.logger) : stopped;
+    if (isSample) {
+      const facts = sampleFacts(ports, chain.rpcUrl, secret, api);
+      console.log(options.json ? JSON.stringify(facts) : sampleWelcome(facts));
+    } else {
+      const facts = ownFacts(config, gateway.listeners, chain.rpcUrl);
+      console.log(options.json ? JSON.stringify(facts) : ownWelcome(facts));
+    }
     await working;
   } finally {
     for (const stop of undo.reverse()) await stop();
@@ -137,7 +158,7 @@ async function doSampleJobs(ports: Ports, logger: Logger): Promise<void> {
 }
 
 /** Addresses and keys that the command prints. */
-function factsOf(ports: Ports, rpcUrl: string, secret: string, api: string | undefined) {
+function sampleFacts(ports: Ports, rpcUrl: string, secret: string, api: string | undefined) {
   return {
     shop_url: `http://127.0.0.1:${ports.x402}/`,
     job_url: `http://127.0.0.1:${ports.x402}/x402/jobs/1/0`,
@@ -147,16 +168,79 @@ function factsOf(ports: Ports, rpcUrl: string, secret: string, api: string | und
     webhook_url: `http://127.0.0.1:${ports.webhooks}${WEBHOOK_PATH}`,
     webhook_secret: secret,
     runner_address: `127.0.0.1:${ports.runner}`,
-    rpc_url: rpcUrl,
-    chain_id: CHAIN_ID,
-    token: usdc(),
     pay_to: PAYEE,
-    payer: PAYER,
-    payer_key: PAYER_KEY,
+    ...moneyFacts(rpcUrl),
   };
 }
 
-function welcome(facts: ReturnType<typeof factsOf>): string {
+/** Addresses and keys that the command prints for a configuration of its user. */
+function ownFacts(
+  { x402, webhooks }: Config,
+  listeners: readonly { readonly name: string; readonly address: string }[],
+  rpcUrl: string,
+) {
+  const addresses = new Map(
+    listeners.map(({ name, address }) => [name, address.replace("0.0.0.0", "127.0.0.1")]),
+  );
+  const seller = `http://${addresses.get("x402")}`;
+  const webhook = `http://${addresses.get("webhooks")}`;
+  return {
+    shop_url: x402 && `${seller}/`,
+    jobs: (x402?.jobs ?? []).map(({ route, serviceId, jobIndex, name }) => ({
+      name: name ?? (route && routeText(route)),
+      method: route?.methods[0] ?? "POST",
+      url: `${seller}${route?.path ?? `/x402/jobs/${serviceId}/${jobIndex}`}`,
+    })),
+    operator_url: `http://${addresses.get("operator")}/`,
+    webhook_urls: (webhooks?.endpoints ?? []).map(({ path }) => `${webhook}${path}`),
+    runner_address: addresses.get("runner") ?? "",
+    pay_to: x402?.acceptedTokens[0]?.payTo,
+    ...moneyFacts(rpcUrl),
+  };
+}
+
+const moneyFacts = (rpcUrl: string) => ({
+  rpc_url: rpcUrl,
+  chain_id: CHAIN_ID,
+  token: usdc(),
+  payer: PAYER,
+  payer_key: PAYER_KEY,
+});
+
+type MoneyFacts = ReturnType<typeof moneyFacts>;
+
+const moneyRows = ({ rpc_url: rpcUrl, token, payer }: MoneyFacts): [string, string][] => [
+  ["chain", `${rpcUrl} (as Base Sepolia, ${CHAIN_ID})`],
+  ["token", `${token} (USDC that is worth nothing)`],
+  ["payer", `${payer}, with 1000 USDC`],
+];
+
+function ownWelcome(facts: ReturnType<typeof ownFacts>): string {
+  const table = fields([
+    ["shop", facts.shop_url ?? ""],
+    ["operator page", facts.operator_url],
+    ["runners", facts.runner_address],
+    ...facts.webhook_urls.map((url): [string, string] => ["webhooks", url]),
+    ["paid to", facts.pay_to ?? ""],
+    ...moneyRows(facts),
+  ]);
+  const [job] = facts.jobs;
+  const buy =
+    job === undefined
+      ? ""
+      : `
+Buy ${job.name ?? "a job"}, once a runner of yours is connected:
+  JOBGATE_PAYER_KEY=${facts.payer_key} ${programName()} pay ${job.url} --method ${job.method}${takesBody(job.method) ? " --body FILE" : ""}
+`;
+  return `${table}
+${buy}
+See the jobs and payments:
+  ${programName()} status --target ${facts.operator_url}
+
+End with Ctrl-C.`;
+}
+
+function sampleWelcome(facts: ReturnType<typeof sampleFacts>): string {
   const alert = '{"alert":"disk is full"}';
   const signature = createHmac("sha256", facts.webhook_secret).update(alert).digest("hex");
   const buy = `echo hello | JOBGATE_PAYER_KEY=${facts.payer_key} ${programName()} pay`;
@@ -165,9 +249,7 @@ function welcome(facts: ReturnType<typeof factsOf>): string {
     ["API", facts.api_url === undefined ? "" : `${facts.api_url} (each GET for $0.01)`],
     ["operator page", facts.operator_url],
     ["runners", facts.runner_address],
-    ["chain", `${facts.rpc_url} (as Base Sepolia, ${facts.chain_id})`],
-    ["token", `${facts.token} (USDC that is worth nothing)`],
-    ["payer", `${facts.payer}, with 1000 USDC`],
+    ...moneyRows(facts),
   ]);
   return `${table}
 
@@ -184,101 +266,6 @@ See the jobs and payments:
   ${programName()} status --target ${facts.operator_url}
 
 End with Ctrl-C.`;
-}
-
-async function devConfig(parts: {
-  readonly folder: string;
-  readonly ports: Ports;
-  readonly secret: string;
-  readonly rpcUrl: string;
-  readonly api: string | undefined;
-}) {
-  const { folder, ports, secret, rpcUrl, api } = parts;
-  const loaded = await loadConfig({
-    path: join(folder, "jobgate.toml"),
-    env: {},
-    toml: `
-service_id = 1
-store.url = "sqlite:${join(folder, "jobgate.db")}"
-runner.bind_address = "127.0.0.1:${ports.runner}"
-operator.bind_address = "127.0.0.1:${ports.operator}"
-
-[x402]
-bind_address = "127.0.0.1:${ports.x402}"
-
-[[x402.facilitators]]
-local = true
-signer = { private_key = "${SETTLER_KEY}" }
-rpc_urls = { base-sepolia = "${rpcUrl}" }
-max_fee_per_gas_gwei = "100"
-
-[[x402.accepted_tokens]]
-token = "USDC"
-network = "base-sepolia"
-pay_to = "${PAYEE}"
-rpc_url = "${rpcUrl}"
-
-[[x402.accepted_tokens]]
-token = "USDC"
-network = "base-sepolia"
-transfer_method = "permit2"
-pay_to = "${PAYEE}"
-rpc_url = "${rpcUrl}"
-
-[[jobs]]
-job_index = 0
-name = "capitals"
-title = "Text in capitals"
-description = "Returns the text in the body in capitals."
-mode = "public_paid"
-price = "$0.01"
-input = { content_type = "text/plain" }
-output = { content_type = "text/plain" }
-
-[[jobs]]
-job_index = 1
-name = "capitals-metered"
-title = "Text in capitals, metered"
-description = "Returns the text in the body in capitals, for $0.001 a byte."
-mode = "public_paid"
-price = "$0.05"
-charge = "used"
-max_run_secs = 60
-input = { content_type = "text/plain" }
-output = { content_type = "text/plain" }
-
-[webhooks]
-bind_address = "127.0.0.1:${ports.webhooks}"
-
-[[webhooks.endpoints]]
-path = "${WEBHOOK_PATH}"
-job_id = 30
-auth = "hmac-sha256"
-secret = "${secret}"
-${
-  api === undefined
-    ? ""
-    : `
-[[apis]]
-name = "api"
-url = "${api}"
-
-[[jobs]]
-route = "GET /{path...}"
-api = "api"
-mode = "public_paid"
-price = "$0.01"
-`
-}`,
-  });
-  if (!loaded.ok) throw await refusalOfMistakes(loaded.mistakes);
-  return loaded.config;
-}
-
-function usdc(): string {
-  const preset = TOKEN_PRESETS.find(({ network }) => network === `eip155:${CHAIN_ID}`);
-  if (preset === undefined) throw new Error("Base Sepolia has no token");
-  return preset.asset;
 }
 
 async function findFreePorts(): Promise<Ports> {

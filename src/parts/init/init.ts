@@ -169,6 +169,11 @@ function nextSteps({ job, api, webhook }: NewConfig, out: string): string {
     ],
     [`${self} serve${c}`, "the operator page is at http://127.0.0.1:8405/"],
   ];
+  if (isSold)
+    steps.splice(1, 0, [
+      `${self} dev -c ${out}`,
+      "first sells it for play money, on a chain of this machine",
+    ]);
   if (api === undefined)
     steps.push([`${self} run-each -- tr a-z A-Z`, "a runner, in another terminal: put yours here"]);
   if (job)

@@ -32,7 +32,7 @@ describe("jobgate init", () => {
       stdout: `${out}: ok (priced jobs: 1, tokens: 1, webhook endpoints: 1)\n`,
       stderr: "",
     });
-    for (const command of ["check", "serve", "run-each", "pay", "sign-webhook"])
+    for (const command of ["check", "dev", "serve", "run-each", "pay", "sign-webhook"])
       expect(stdout).toContain(`jobgate ${command} `);
     expect(stderr).toContain("pay_to is a public test account");
     expect((await stat(secret)).mode & 0o777).toBe(0o600);
