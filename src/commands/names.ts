@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "commander";
+import { parseRoute } from "../core/route.ts";
 import type { OperatorClient } from "./operator-client.ts";
 import type { FilterOptions, NumberedJob } from "./options.ts";
 
 /** Names of jobs and networks, as a running jobgate has them. */
 export interface Names {
-  /** Numbers and name of a job, cut for a table: `1/0 render`. */
+  /** IDs and name of a job, cut for a table: `1/0 render`; the route alone if the job has no other name: `POST /words`. */
   readonly job: (job: { origin: string; serviceId: bigint; jobId: bigint | number }) => string;
   /** Name of a network, or its CAIP-2 ID if it has none: `Base Sepolia`. */
   readonly network: (network: string) => string;
@@ -59,7 +60,9 @@ export async function readNames(client: OperatorClient, networks: Iterable<strin
       const name = jobs.get(`${origin} ${job}`);
       if (name === undefined) return job;
       const cut = name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
-      return origin === "operator" ? `${job} ${cut}, resent` : `${job} ${cut}`;
+      // The ID of a job at a route is a hash, which says nothing to people, and --job takes the route.
+      const shown = parseRoute(name) === undefined ? `${job} ${cut}` : cut;
+      return origin === "operator" ? `${shown}, resent` : shown;
     },
     network: (network) => nameOf.get(network) || network,
     networkInFull: (network) => [nameOf.get(network), network].filter(Boolean).join(", "),

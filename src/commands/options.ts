@@ -181,8 +181,9 @@ export interface FilterOptions {
 
 function parseJob(value: string): FilterOptions["job"] {
   const [, service, job = ""] = /^(?:([0-9]+)\/)?([0-9]+)$/.exec(value) ?? [];
-  if (value === "" || value.includes("/") !== (service !== undefined))
-    throw new InvalidArgumentError("Expected a job: its name, or its ID, such as 3 or 1/3.");
+  const isRoute = value.includes(" /");
+  if (value === "" || (value.includes("/") && service === undefined && !isRoute))
+    throw new InvalidArgumentError("Expected a job: its name, its route, or its ID, such as 3 or 1/3.");
   if (job === "") return { name: value };
   return {
     jobId: parseServiceId(job),

@@ -4,6 +4,7 @@ import { changesThatNeedRestart } from "../config/checked-file.ts";
 import type { Config } from "../config/config.ts";
 import { mistakeText } from "../config/mistakes.ts";
 import { jobKeyText } from "../core/job-call.ts";
+import { jobLabel } from "../core/route.ts";
 import { type Log, type LogFormat, openLog, secretsOf } from "../log/log.ts";
 
 import { type ConfigSelection, Refusal, readConfig } from "./input.ts";
@@ -80,11 +81,11 @@ async function reload(context: {
   }
 }
 
-/** Names of the paid jobs, else their titles, by service and index. */
+/** Texts by which people know the paid jobs, by service and index. */
 function jobNames({ x402 }: Config): ReadonlyMap<string, string> {
-  const named = (x402?.jobs ?? []).flatMap(({ serviceId, jobIndex, name, title }) => {
-    const shown = name ?? title;
-    return shown === undefined ? [] : [[jobKeyText(serviceId, jobIndex), shown] as const];
+  const named = (x402?.jobs ?? []).flatMap((job) => {
+    const label = jobLabel(job);
+    return label === undefined ? [] : [[jobKeyText(job.serviceId, job.jobIndex), label] as const];
   });
   return new Map(named);
 }

@@ -74,6 +74,15 @@ export function routeText({ methods, path }: Route): string {
   return `${methods.join("|")} ${path}`;
 }
 
+/** Returns the text by which people know a job: its name, title or route. Undefined if the job has only its IDs. */
+export function jobLabel(job: {
+  readonly name?: string | undefined;
+  readonly title?: string | undefined;
+  readonly route?: Route | undefined;
+}): string | undefined {
+  return job.name ?? job.title ?? (job.route && routeText(job.route));
+}
+
 /** Returns the names of a route's parameters. */
 export function parameterNames({ segments }: Pick<Route, "segments">): readonly string[] {
   return segments.flatMap((segment) => (segment.kind === "literal" ? [] : segment.name));

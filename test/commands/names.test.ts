@@ -7,6 +7,7 @@ const endpoints = [
   { ...JOB, origin: "x402", name: "render" },
   { ...JOB, origin: "webhook", name: "" },
   { ...JOB, origin: "webhook", jobId: 7n, name: "orders" },
+  { ...JOB, origin: "x402", jobId: 2383336116n, name: "POST /words" },
 ];
 const client = { listEndpoints: async () => ({ endpoints }) } as unknown as OperatorClient;
 
@@ -17,6 +18,14 @@ test("Jobs have the names of their configuration, and calls that were resent hav
   expect(job({ ...JOB, origin: "operator" })).toBe("1/0 render, resent");
   expect(job({ ...JOB, jobId: 7n, origin: "operator" })).toBe("1/7 orders, resent");
   expect(job({ ...JOB, jobId: 8n, origin: "operator" })).toBe("1/8");
+});
+
+test("A job at a route without a name is shown and found by the route alone", async () => {
+  const words = { ...JOB, jobId: 2383336116n };
+  const { job } = await readNames(client);
+  expect(job({ ...words, origin: "x402" })).toBe("POST /words");
+  expect(job({ ...words, origin: "operator" })).toBe("POST /words, resent");
+  expect(await findJob(client, { name: "POST /words" })).toEqual(words);
 });
 
 test("A job is found by its name, and a name that no job or several have is refused", async () => {

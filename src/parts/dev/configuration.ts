@@ -17,7 +17,7 @@ export const WEBHOOK_PATH = "/hooks/alerts";
 /** Ports of the listeners on this machine. */
 export type Ports = Readonly<Record<"x402" | "runner" | "operator" | "webhooks" | "chain", number>>;
 
-/** Where the sandbox keeps its store, and its chain. */
+/** Folder of the store, and the chain. */
 interface Place {
   readonly folder: string;
   readonly rpcUrl: string;

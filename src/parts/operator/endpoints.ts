@@ -4,6 +4,7 @@ import { amountText, priceText } from "../../core/amounts.ts";
 import type { CounterReader } from "../../core/instruments.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { isPartial } from "../../core/payment.ts";
+import { jobLabel } from "../../core/route.ts";
 import type { EndpointSchema } from "../../gen/jobgate/v1/operator_pb.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import { chargeKindOf } from "../../x402/wire/offer.ts";
@@ -52,14 +53,14 @@ export function toEndpoints(
   ];
 }
 
-function toPaidJob({ serviceId, jobIndex, name, title, description = "", price, ...job }: ListedJob) {
+function toPaidJob({ serviceId, jobIndex, description = "", price, ...job }: ListedJob) {
   const unit = price?.currency === "USD" ? "usd" : "wei";
   return {
     origin: "x402",
     path: job.url,
     serviceId,
     jobId: BigInt(jobIndex),
-    name: name ?? title ?? "",
+    name: jobLabel(job) ?? "",
     description,
     price: price === undefined ? "" : priceText({ unit, amount: price.priceWei }),
     amounts: job.offers.map(({ amount, token, decimals, ...offer }) => {

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Config } from "../../config/config.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { Clock } from "../../core/clock.ts";
+import { jobLabel } from "../../core/route.ts";
 import { within } from "../../core/waiting.ts";
 import type { RunnerReport } from "../../delivery/subscription.ts";
 import type { GaugeValue, OwnGauge } from "../../part.ts";
@@ -126,8 +127,8 @@ export class UntakenJobs {
   /** Lists each job of the configuration once. Webhook endpoints can share a job, which has their first name. */
   #named(): (CalledJob & { readonly name: string })[] {
     const { serviceId, x402, webhooks } = this.#configuration();
-    const paid = (x402?.jobs ?? []).map(({ serviceId, jobIndex, name, title = "" }) => {
-      return { origin: "x402", serviceId, jobId: BigInt(jobIndex), name: name ?? title } as const;
+    const paid = (x402?.jobs ?? []).map(({ serviceId, jobIndex, ...job }) => {
+      return { origin: "x402", serviceId, jobId: BigInt(jobIndex), name: jobLabel(job) ?? "" } as const;
     });
     const names = new Map<bigint, string>();
     for (const { jobId, name = "" } of webhooks?.endpoints ?? []) names.set(jobId, names.get(jobId) || name);

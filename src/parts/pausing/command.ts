@@ -24,7 +24,10 @@ interface Signed extends OperatorSelection {
 const reasonOption = () => option("--reason <text>", "reason, for other operators and the log");
 
 const targetArgument = () =>
-  new Argument("<target>", "job (SERVICE/INDEX or name), webhook endpoint (path or name) or API (name)");
+  new Argument(
+    "<target>",
+    "job (name, route or SERVICE/INDEX), webhook endpoint (path or name) or API (name)",
+  );
 
 /** `jobgate pause` */
 export const PAUSE = {

@@ -3,6 +3,7 @@ import type { Config, Job, JobRunner } from "../../config/config.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
+import { jobLabel, routeText } from "../../core/route.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import type { GaugeValue, OwnGauge } from "../../part.ts";
 import type { CalledJob } from "../../store/contract/work-queue.ts";
@@ -185,6 +186,8 @@ function toText(_: string, value: unknown): unknown {
 export interface Pausable extends Pick<Pause, "kind" | "key" | "jobIds"> {
   /** Empty if it has no name beside its key. */
   readonly name: string;
+  /** Further texts that name it: title and route of a job. */
+  readonly aliases?: readonly string[];
   /** A pause always refuses new requests: they are answered at once, or charged after their job. */
   readonly alwaysRefuses: boolean;
 }
@@ -215,10 +218,15 @@ export function pausablesOf({ x402, webhooks }: PausedTables): Pausable[] {
 }
 
 function toPausableJob(key: string, job: Job | undefined): Pausable {
-  const { name = "", runner, charge = [] } = job ?? {};
+  const { runner, charge = [], title, route } = job ?? {};
+  const routes =
+    route === undefined
+      ? []
+      : [routeText(route), ...route.methods.map((method) => `${method} ${route.path}`)];
   const jobIds = [BigInt(key.slice(key.indexOf("/") + 1))];
   const alwaysRefuses = runner !== undefined || charge.some((kind) => kind !== "before");
-  return { kind: "job", key, name, jobIds, alwaysRefuses };
+  const aliases = [...(title === undefined ? [] : [title]), ...routes];
+  return { kind: "job", key, name: jobLabel(job ?? {}) ?? "", aliases, jobIds, alwaysRefuses };
 }
 
 /** Returns kind and key of something, as operators can write them. */
@@ -227,14 +235,17 @@ export function nameOf({ kind, key }: Pick<Pause, "kind" | "key">): string {
 }
 
 /**
- * Finds what an operator names: by its key, its name or the index of a job, after its kind and a colon or without.
+ * Finds what an operator names: by its key, name, alias or the index of a job, after its kind and a colon or without.
  * @returns all that have the name
  */
-export function findNamed<One extends Pick<Pausable, "kind" | "key" | "name">>(
+export function findNamed<One extends Pick<Pausable, "kind" | "key" | "name" | "aliases">>(
   all: readonly One[],
   text: string,
 ): One[] {
-  const names = ({ key, name, kind }: One) => [key, name, ...(kind === "job" ? [key.split("/")[1]] : [])];
+  const names = ({ key, name, aliases = [], kind }: One) => [
+    ...[key, name, ...aliases],
+    ...(kind === "job" ? [key.split("/")[1]] : []),
+  ];
   const exact = all.filter((one) => one.key === text || nameOf(one) === text);
   if (exact.length > 0) return exact;
   return all.filter((one) => names(one).some((name) => name === text || `${one.kind}:${name}` === text));

@@ -2,6 +2,7 @@ import { formatUnits } from "viem";
 import type { Job, X402Config } from "../../config/config.ts";
 import { priceText, type RequestPricing } from "../../core/amounts.ts";
 import { type ChargeKind, isPartial } from "../../core/payment.ts";
+import { jobLabel } from "../../core/route.ts";
 import type { JobAccess } from "../purchase/terms.ts";
 import { chargeKindOf, type Offer, offeredMethod } from "../wire/offer.ts";
 import { JobUrls } from "../wire/paths.ts";
@@ -102,8 +103,9 @@ export function headersOf({
 }
 
 /** Returns the name of a job for people. */
-export function jobTitle(job: Pick<Job, "serviceId" | "jobIndex" | "name" | "title">): string {
-  return job.title ?? job.name ?? `Job ${job.jobIndex} of service ${job.serviceId}`;
+export function jobTitle(job: Pick<Job, "serviceId" | "jobIndex" | "name" | "title" | "route">): string {
+  const { serviceId, jobIndex, title } = job;
+  return title ?? jobLabel(job) ?? `Job ${jobIndex} of service ${serviceId}`;
 }
 
 /** Returns the name of a job for agents. */

@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { createOperatorClient } from "../../../src/commands/operator-client.ts";
+import { findNamed, pausablesOf } from "../../../src/parts/pausing/pauses.ts";
 import { runHere } from "../../commands/operator-commands.ts";
+import { configOf, TOKEN, X402 } from "../../config/config-folder.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import { startRunner } from "../../helpers/runner.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
@@ -48,6 +50,26 @@ afterEach(async () => {
   vi.unstubAllEnvs();
   for (const { kind, key } of (await client().getTotals({})).paused)
     await client().resume({ target: `${kind}:${key}`, by: "afterwards" });
+});
+
+test("A job is paused by its name, title or route, or by a method of the route with its path", async () => {
+  const config = await configOf(`${X402}${TOKEN}
+[[jobs]]
+route = "GET|POST /words"
+title = "Words of a text"
+mode = "public_paid"
+price_wei = "1000000000000000"
+[[jobs]]
+route = "GET /letters"
+mode = "public_paid"
+price_wei = "1000000000000000"
+`);
+  const all = pausablesOf(config);
+  const found = (text: string) => findNamed(all, text).map(({ name }) => name);
+  for (const text of ["Words of a text", "GET|POST /words", "POST /words", "job:GET /words"])
+    expect(found(text), text).toEqual(["Words of a text"]);
+  expect(found("GET /letters")).toEqual(["GET /letters"]);
+  expect(found("POST /letters")).toEqual([]);
 });
 
 describe("A paused webhook endpoint", () => {

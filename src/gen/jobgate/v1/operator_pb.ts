@@ -955,7 +955,7 @@ export type Pausable = Message<"jobgate.v1.Pausable"> & {
   key: string;
 
   /**
-   * Name of a job or endpoint that has one.
+   * Name of a job or endpoint that has one. Without a name, title or route of a job.
    *
    * @generated from field: string name = 3;
    */
@@ -1089,7 +1089,7 @@ export const ListPausablesResponseSchema: GenMessage<ListPausablesResponse> = /*
  */
 export type PauseRequest = Message<"jobgate.v1.PauseRequest"> & {
   /**
-   * SERVICE/INDEX or name of a job, path or name of a webhook endpoint, or name of an API. `job:`, `endpoint:` or `api:` before it chooses
+   * SERVICE/INDEX, name, title or route of a job, path or name of a webhook endpoint, or name of an API. `job:`, `endpoint:` or `api:` before it chooses
    * among several of one name.
    *
    * @generated from field: string target = 1;
@@ -5469,7 +5469,7 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   jobId: bigint;
 
   /**
-   * Name, if it has one.
+   * Name. Without a name, title or route of a paid job: POST /words. Empty if it has none of them.
    *
    * @generated from field: string name = 5;
    */

@@ -82,6 +82,7 @@ function statusText(
         `${counted(did("deadLettered"), "dead letter")}, ${counted(did("refused"), "HTTP request")} refused`,
       ].join(", "),
     ],
+    ["refused at", refusalsText(endpoints)],
     ["sold in 24 h", revenue.length === 0 ? "nothing" : `${salesText(revenue)}, before refunds and fees`],
     [
       "paid jobs",
@@ -98,6 +99,28 @@ function salesText(revenue: GetRevenueResponse["revenue"]): string {
     .toSorted((one, other) => Number(other.payments - one.payments))
     .map(({ amountText, payments }) => `${amountText} in ${counted(payments, "payment")}`)
     .join(", ");
+}
+
+/** Most jobs and endpoints whose refusals are shown. */
+const MAX_REFUSING = 5;
+
+/** Requests that this process refused since its start by job and webhook endpoint, the most first. Empty if there are none. */
+export function refusalsText(
+  endpoints: readonly (Pick<ListEndpointsResponse["endpoints"][number], "path" | "origin" | "name"> & {
+    readonly refusals: readonly { readonly code: string; readonly count: bigint }[];
+  })[],
+): string {
+  const counts = endpoints.map(({ path, origin, name, refusals }) => ({
+    shown: origin === "webhook" ? path : name || path,
+    count: refusals.reduce((sum, one) => sum + one.count, 0n),
+    codes: refusals.map(({ code, count }) => `${count} ${code}`).join(", "),
+  }));
+  const refusing = counts.filter(({ count }) => count > 0n).sort((a, b) => Number(b.count - a.count));
+  const more = refusing.length - MAX_REFUSING;
+  return [
+    ...refusing.slice(0, MAX_REFUSING).map(({ shown, codes }) => `${shown} (${codes})`),
+    ...(more > 0 ? [`${counted(more, "other")}`] : []),
+  ].join(", ");
 }
 
 /** Share of the answers 402 of this process that were paid; empty before the first. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { conversionText } from "../../../../src/parts/operator/commands/status.ts";
+import { conversionText, refusalsText } from "../../../../src/parts/operator/commands/status.ts";
 
 test("The share of the prices shown that were paid is that of the paid jobs, and absent before the first", () => {
   const webhook = { origin: "webhook", offers: 0n, accepted: 70n };
@@ -10,4 +10,19 @@ test("The share of the prices shown that were paid is that of the paid jobs, and
     { origin: "x402", offers: 10n, accepted: 4n },
   ];
   expect(conversionText([webhook, unasked, ...jobs])).toBe("40 since start, 5 jobs bought (12.5 %)");
+});
+
+test("The status names the jobs and endpoints that refused requests, with the codes, the most requests first", () => {
+  const refusing = (path: string, name: string, ...codes: [string, bigint][]) => {
+    const origin = path.startsWith("/") ? "webhook" : "x402";
+    return { path, name, origin, refusals: codes.map(([code, count]) => ({ code, count })) };
+  };
+  const words = refusing("http://127.0.0.1/words", "POST /words", ["schema_mismatch", 2n]);
+  const alerts = refusing("/hooks/alerts", "Alerts", ["unauthorized", 3n], ["rate_limited", 1n]);
+  const quiet = refusing("/hooks/quiet", "");
+  expect(refusalsText([quiet])).toBe("");
+  expect(refusalsText([words, quiet, alerts])).toBe(
+    "/hooks/alerts (3 unauthorized, 1 rate_limited), POST /words (2 schema_mismatch)",
+  );
+  expect(refusalsText(Array(7).fill(words))).toMatch(/, 2 others$/);
 });
