@@ -19,7 +19,7 @@ export default defineConfig({
     globalSetup: "test/setup.ts",
     sequence: { sequencer: LongestFirst },
     // A busy machine takes its time; a poll that succeeds ends at once.
-    expect: { poll: { timeout: 40_000 } },
+    expect: { poll: { timeout: 40_000, interval: 100 } },
     testTimeout: 60_000,
     hookTimeout: 60_000,
     teardownTimeout: 10_000,

@@ -10,7 +10,7 @@ export default defineConfig({
     // Tests of one file that run at once.
     maxConcurrency: 3,
     // Limits only end what hangs: on a busy machine everything may take ten times longer. Hooks also install from registries.
-    expect: { poll: { timeout: 300_000 } },
+    expect: { poll: { timeout: 300_000, interval: 100 } },
     env: { JOBGATE_TEST_WAIT_MS: "300000" },
     testTimeout: 1_800_000,
     hookTimeout: 1_800_000,

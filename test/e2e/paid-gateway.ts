@@ -156,6 +156,8 @@ export interface PaidGatewayOptions extends StartOptions {
   readonly leaseSecs?: number;
   /** Periods of a jobgate within this process. */
   readonly periods?: Partial<X402Periods>;
+  /** Of a jobgate within this process. Default: info. */
+  readonly logLevel?: "info" | "trace";
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;
   /** Jobs that its runner takes. Default: all. */
@@ -165,7 +167,7 @@ export interface PaidGatewayOptions extends StartOptions {
 }
 
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
-  const { parts, periods = {} } = options;
+  const { parts, periods = {}, logLevel } = options;
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
   const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
   const rpcProxy = await startFaultProxy({ target: parts.anvil.rpcUrl });
@@ -188,7 +190,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   async function start({ env, through = [], asProcess = env !== undefined }: StartOptions): Promise<void> {
     jobgate = asProcess
       ? await startJobgate({ config, folder, through, ...(env && { env }) })
-      : await startEmbeddedJobgate({ config, folder, periods });
+      : await startEmbeddedJobgate({ config, folder, periods, ...(logLevel && { logLevel }) });
     await subscribe();
   }
   async function startAgain(starting: StartOptions = {}): Promise<void> {

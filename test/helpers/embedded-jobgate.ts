@@ -27,6 +27,8 @@ export async function startEmbeddedJobgate(options: {
   readonly folder?: string;
   /** Default: short ones, where nothing is too slow for them. */
   readonly periods?: Partial<X402Periods>;
+  /** Default: info. */
+  readonly logLevel?: "info" | "trace";
   /** Puts something between jobgate and its SQLite store. Default: nothing. */
   readonly wrapStore?: (store: Store) => Store;
 }): Promise<Jobgate> {
@@ -35,7 +37,7 @@ export async function startEmbeddedJobgate(options: {
   await writeFile(configPath, options.config);
   const logs: string[] = [];
   const { logger, hide } = openLog({
-    level: "info",
+    level: options.logLevel ?? "info",
     format: "json",
     destination: { write: (line) => void logs.push(line.trimEnd()) },
   });
@@ -50,7 +52,7 @@ export async function startEmbeddedJobgate(options: {
     logger,
     periods: {
       secondLookAfterMs: 100,
-      roundMs: 100,
+      roundMs: 250,
       firstDelayMs: 300,
       ...options.periods,
     },

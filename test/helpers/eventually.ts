@@ -1,7 +1,18 @@
-import { vi } from "vitest";
-import { WAIT_MS } from "./until.ts";
+import { until } from "./until.ts";
 
 /** Repeats a check until it passes. A busy machine takes its time; a check that passes ends the wait at once. */
-export function eventually<T>(check: () => T | Promise<T>): Promise<T> {
-  return vi.waitFor(check, { timeout: WAIT_MS, interval: 20 });
+export async function eventually<T>(check: () => T | Promise<T>): Promise<T> {
+  let failure: unknown;
+  const passed = async () => {
+    try {
+      return { result: await check() };
+    } catch (error) {
+      failure = error;
+      return undefined;
+    }
+  };
+  const { result } = await until(passed).catch(() => {
+    throw failure;
+  });
+  return result;
 }

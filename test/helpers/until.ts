@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /** Bounds every wait: longer than anything takes on a busy machine, shorter than a test's own time-out. The full tests set it. */
 export const WAIT_MS = Number(process.env.JOBGATE_TEST_WAIT_MS ?? 50_000);
-const MAX_PAUSE_MS = 100;
+const MAX_PAUSE_MS = 250;
 
 /** The time that passes also while a test holds its own clock. */
 const now = performance.now.bind(performance);
