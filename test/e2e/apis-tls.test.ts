@@ -62,7 +62,7 @@ price_wei = "1000000000000000"
 `,
   );
   const edit = (config: string) => `${config}\n${tables.join("")}`;
-  return startPaidGateway({ parts, setUp: "rpc_url", asProcess: true, edit });
+  return startPaidGateway({ parts, setUp: "rpc_url", edit });
 });
 
 async function buy(path: string): Promise<Response> {

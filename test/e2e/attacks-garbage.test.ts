@@ -88,6 +88,9 @@ const GARBAGE: [string, () => string][] = [
   ["both kinds of payload at once", () => edited('"payload":{', '"payload":{"permit2Authorization":{},')],
 ];
 
+/** What is no payment in any place. What is wrong within a payment is found by the same code in each place. */
+const UNREADABLE = GARBAGE.slice(0, 14);
+
 describe("Garbage", () => {
   it.each(GARBAGE)("%s → 400, and the process is unharmed", async (_name, make) => {
     const expectChanges = await watchLedger(parts, gateway);
@@ -149,7 +152,7 @@ describe("Garbage", () => {
     });
   };
 
-  it.each(GARBAGE)("In _meta of a tool call, %s is refused", async (_name, make) => {
+  it.each(UNREADABLE)("In _meta of a tool call, %s is refused", async (_name, make) => {
     const expectChanges = await watchLedger(parts, gateway);
     const byX402 = await callTool(JSON.stringify({ "x402/payment": make() }));
     expect(byX402.result?.structuredContent).toMatchObject({
@@ -164,7 +167,7 @@ describe("Garbage", () => {
   const withCredential = (path: string, value: string) =>
     rawRequest(gateway.jobgate.x402Url, `POST ${path}`, { Authorization: value }, "work");
 
-  it.each(GARBAGE)("In Authorization: Payment, %s → 402 with a fresh challenge", async (_name, make) => {
+  it.each(UNREADABLE)("In Authorization: Payment, %s → 402 with a fresh challenge", async (_name, make) => {
     const expectChanges = await watchLedger(parts, gateway);
     const value = `Payment ${make().replaceAll("+", "-").replaceAll("/", "_")}`;
     for (const path of Object.keys(credentials)) isProblem(await withCredential(path, value));

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { runJobgate } from "../commands/run-jobgate.ts";
+import { runHereWith } from "../commands/operator-commands.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { sendRaw } from "../helpers/raw-request.ts";
 import { startRunner } from "../helpers/runner.ts";
@@ -100,15 +100,15 @@ describe("Webhooks", () => {
 
   it("empty secret → refused at start", async () => {
     const files = { "jobgate.toml": CONFIG.replace(SECRET, "env:ALERTS_SECRET") };
-    const { code, stderr } = await runJobgate(["serve"], { files, env: { ALERTS_SECRET: "" } });
+    const { code, stdout } = await runHereWith(["check"], { files, env: { ALERTS_SECRET: "" } });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/webhooks\.endpoints\[0\]\.secret/);
+    expect(stdout).toMatch(/webhooks\.endpoints\[0\]\.secret/);
   });
 
   it("a path that shadows /webhooks/health → refused at start", async () => {
     const files = { "jobgate.toml": CONFIG.replace("/hooks/bearer", "/webhooks/health") };
-    const { code, stderr } = await runJobgate(["serve"], { files });
+    const { code, stdout } = await runHereWith(["check"], { files });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/webhooks\.endpoints\[1\]\.path/);
+    expect(stdout).toMatch(/webhooks\.endpoints\[1\]\.path/);
   });
 });

@@ -21,12 +21,6 @@ auth = "api-key"
 secret = "${MARK}-api-key"
 `;
 
-const JOB = `
-[[jobs]]
-job_index = 0
-name = "capitals"
-`;
-
 /** Puts credentials into a URL. */
 function marked(url: string): string {
   return url.replace("://", `://${MARK}-user:${MARK}-pass@`);
@@ -35,10 +29,9 @@ function marked(url: string): string {
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() =>
   startPaidGateway({
-    asProcess: true,
     parts,
     setUp: "rpc_url",
-    env: { JOBGATE_LOG_LEVEL: "trace" },
+    logLevel: "trace",
     edit: (config) =>
       config
         .replace(/(facilitator_url = ")([^"]+)/, (_, key: string, url: string) => key + marked(url))
@@ -46,9 +39,7 @@ const gateway = startBeforeAll(() =>
           /(rpc_url = ")([^"]+)/,
           (_, key: string, url: string) => `${key}${marked(url)}/?key=${MARK}-query`,
         )
-        .replace("[operator]", `[operator]\ntoken = "${MARK}-operator"`) +
-      WEBHOOKS +
-      JOB,
+        .replace("[operator]", `[operator]\ntoken = "${MARK}-operator"`) + WEBHOOKS,
   }),
 );
 
@@ -110,7 +101,6 @@ it("A refused paid request is logged with its code; an unpaid request is not log
       level: 30,
       request: expect.stringMatching(/^r[0-9a-f]{10}-\d+$/),
       job: "1/0",
-      jobName: "capitals",
       code: "payment_replay",
     },
   ]);

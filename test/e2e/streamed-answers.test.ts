@@ -16,7 +16,7 @@ import { startPaidParts } from "./paid-parts.ts";
 const MAX_RESULT_BYTES = 100_000;
 const PIECE = Buffer.alloc(65_536, "x");
 /** More than all buffers between the API and a buyer who takes nothing. */
-const MANY_PIECES = 1_600;
+const MANY_PIECES = 480;
 /** More than what is buffered for a buyer, and no more than what is kept. */
 const SOME_PIECES = 120;
 /** Time without another piece after which the API is held back. */
@@ -87,7 +87,6 @@ const gateway = startBeforeAll(() =>
   startPaidGateway({
     parts,
     setUp: "rpc_url",
-    asProcess: true,
     edit: (config) => `${config}
 [[apis]]
 name = "model"
@@ -300,7 +299,7 @@ describe("A streamed answer of an API", () => {
 
   it("ends whole if jobgate is stopped meanwhile", async () => {
     const { path, headers, answer } = await buy("/chat/model");
-    const restarted = gateway.restart({ signal: "SIGTERM", asProcess: true });
+    const restarted = gateway.restart();
     setTimeout(() => goOn.emit("go"), LEFT_MS);
     expect(await answer.text()).toBe("data: 1\n\ndata: 2\n\n");
     await restarted;
@@ -310,8 +309,9 @@ describe("A streamed answer of an API", () => {
   });
 
   it("is not asked for again after jobgate was killed", async () => {
+    await gateway.restart({ asProcess: true });
     const { answer, path, headers } = await buy("/chat/model");
-    await gateway.restart({ signal: "SIGKILL", asProcess: true });
+    await gateway.restart({ signal: "SIGKILL" });
     await expect(answer.text()).rejects.toThrow("terminated");
     goOn.emit("go");
     const resent = await fetch(`${gateway.jobgate.x402Url}${path}`, { headers });

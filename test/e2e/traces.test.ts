@@ -1,10 +1,10 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
+import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
 import { eventually } from "../helpers/eventually.ts";
-import { listenHttp } from "../helpers/http-listener.ts";
-import { startJobgate } from "../helpers/jobgate-process.ts";
 import { type ReceivedSpan, startOtlpReceiver } from "../helpers/otlp-receiver.ts";
 import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
@@ -41,7 +41,7 @@ const gateway = startBeforeAll(() =>
       OTEL_SERVICE_NAME: "jobgate-under-test",
       OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=testing",
     },
-    edit: (config) => config + WEBHOOKS,
+    edit: (config) => `${config}${WEBHOOKS}\n[[jobs]]\njob_index = 0\nname = "capitals"\n`,
   }),
 );
 
@@ -108,25 +108,6 @@ describe("The trace of a paid request", () => {
       "jobgate.error_code": "payment_required",
     });
   });
-
-  it("Continues in another process if the first one dies before the delivery", async () => {
-    gateway.runner.kill();
-    const traceId = "22f92f3577b34da6a3ce929d0e0e4736";
-    const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
-    const { status } = await gateway.send(await gateway.sign(), { body: "later", headers });
-    expect(status).toBe(202);
-    await spansOf(traceId, [PAID_ROUTE]);
-    await gateway.restart({
-      signal: "SIGKILL",
-      env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "100" },
-    });
-    await gateway.waitForJobs("later");
-    const spans = await spansOf(traceId, [PAID_ROUTE, "jobcall.deliver"]);
-    const server = spans.find(({ name }) => name === PAID_ROUTE);
-    const delivery = spans.find(({ name }) => name === "jobcall.deliver");
-    expect(delivery?.links).toEqual([{ traceId, spanId: server?.spanId }]);
-    expect(delivery?.resource["service.name"]).toBe("jobgate");
-  });
 });
 
 describe("The trace of a webhook", () => {
@@ -143,6 +124,15 @@ describe("The trace of a webhook", () => {
     const server = spans.find(({ name }) => name === "POST /hooks/traced");
     expect(server).toMatchObject({ spanId, parentSpanId: "" });
   });
+});
+
+it("Log lines about a paid job have its name", async () => {
+  const payment = await gateway.sign();
+  await gateway.send(payment, { body: "named" });
+  expect(await gateway.send(payment, { body: "another" })).toMatchObject({ code: "payment_replay" });
+  const refused = /"job":"1\/0".*"code":"payment_replay".*"paid request refused"/;
+  const line = await until(() => gateway.jobgate.logs.find((text) => refused.test(text)));
+  expect(JSON.parse(line)).toMatchObject({ jobName: "capitals" });
 });
 
 describe("The operator listener", () => {
@@ -183,72 +173,46 @@ it("No span holds a body, a payment, a signature, a token or a URL", async () =>
   for (const secret of secrets) expect(collector.raw).not.toContain(secret);
 });
 
-it("Sends the remaining spans at a stop", async () => {
-  const jobgate = await startJobgate({
-    config: CONFIG,
+it("A trace continues in another process if the first one dies before the delivery, and a stop sends the remaining spans", async () => {
+  gateway.runner.kill();
+  const traceId = "22f92f3577b34da6a3ce929d0e0e4736";
+  const headers = { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` };
+  const { status } = await gateway.send(await gateway.sign(), { body: "later", headers });
+  expect(status).toBe(202);
+  await spansOf(traceId, [PAID_ROUTE]);
+  await gateway.restart({
+    signal: "SIGKILL",
     env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "60000" },
   });
-  const traceId = "33f92f3577b34da6a3ce929d0e0e4736";
-  await fetch(`${jobgate.operatorUrl}/healthz`, {
-    headers: { traceparent: `00-${traceId}-${CLIENT_SPAN}-01` },
-  });
-  jobgate.kill("SIGTERM");
-  expect((await jobgate.exited).code).toBe(0);
-  await jobgate.stop();
-  expect(collector.spans.filter((span) => span.traceId === traceId)).toHaveLength(1);
+  await gateway.waitForJobs("later");
+  gateway.jobgate.kill("SIGTERM");
+  expect((await gateway.jobgate.exited).code).toBe(0);
+  const spans = await spansOf(traceId, [PAID_ROUTE, "jobcall.deliver"]);
+  const server = spans.find(({ name }) => name === PAID_ROUTE);
+  const delivery = spans.find(({ name }) => name === "jobcall.deliver");
+  expect(delivery?.links).toEqual([{ traceId, spanId: server?.spanId }]);
+  expect(delivery?.resource["service.name"]).toBe("jobgate");
 });
 
-describe("Without a trace collector", () => {
-  const headers = {
-    authorization: "Bearer webhook-secret-do-not-tell",
-    traceparent: `00-${TRACE_ID}-${CLIENT_SPAN}-01`,
-  };
-
-  it("A collector that is silent neither fails requests nor delays a stop", async () => {
-    const silent = await listenHttp({ handler: () => undefined });
-    onTestFinished(() => silent.stop());
-    const jobgate = await startJobgate({
-      config: CONFIG,
-      env: {
-        OTEL_EXPORTER_OTLP_ENDPOINT: silent.url,
-        OTEL_EXPORTER_OTLP_TIMEOUT: "3600000",
-        OTEL_BSP_EXPORT_TIMEOUT: "3600000",
-        OTEL_BSP_SCHEDULE_DELAY: "50",
-      },
-    });
-    try {
-      for (let i = 0; i < 20; i++) {
-        const sent = await fetch(`${jobgate.webhooksUrl}/hooks/traced`, {
-          method: "POST",
-          headers,
-          body: "x",
-        });
-        expect(sent.status).toBe(202);
-      }
-      jobgate.kill("SIGTERM");
-      expect((await jobgate.exited).code).toBe(0);
-    } finally {
-      await jobgate.stop();
-    }
-  });
-
-  it("Metadata has no traceparent while traces are off", async () => {
-    const env = { OTEL_TRACES_EXPORTER: "none", OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" };
-    const jobgate = await startJobgate({ config: CONFIG, env });
-    const runner = await startRunner({ address: jobgate.runnerAddress });
-    try {
-      await fetch(`${jobgate.webhooksUrl}/hooks/traced`, { method: "POST", headers, body: "x" });
-      const [call] = await runner.waitFor(1);
-      expect(Object.keys(call?.metadata ?? {}).sort()).toEqual([
-        "X-CHAIN-CALL-ID",
-        "X-CHAIN-SERVICE-ID",
-        "X-HTTP-CONTENT-TYPE",
-        "X-WEBHOOK-ORIGIN",
-        "X-WEBHOOK-PATH",
-      ]);
-    } finally {
-      await runner.stop();
-      await jobgate.stop();
-    }
-  });
+it("Metadata has no traceparent while traces are off", async () => {
+  const jobgate = await startEmbeddedJobgate({ config: CONFIG });
+  const runner = await startRunner({ address: jobgate.runnerAddress });
+  try {
+    const headers = {
+      authorization: "Bearer webhook-secret-do-not-tell",
+      traceparent: `00-${TRACE_ID}-${CLIENT_SPAN}-01`,
+    };
+    await fetch(`${jobgate.webhooksUrl}/hooks/traced`, { method: "POST", headers, body: "x" });
+    const [call] = await runner.waitFor(1);
+    expect(Object.keys(call?.metadata ?? {}).sort()).toEqual([
+      "X-CHAIN-CALL-ID",
+      "X-CHAIN-SERVICE-ID",
+      "X-HTTP-CONTENT-TYPE",
+      "X-WEBHOOK-ORIGIN",
+      "X-WEBHOOK-PATH",
+    ]);
+  } finally {
+    await runner.stop();
+    await jobgate.stop();
+  }
 });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 import { spawnTethered } from "../../../src/node/tethered-process.ts";
-import { runJobgate } from "../../commands/run-jobgate.ts";
+import { runHereWith } from "../../commands/operator-commands.ts";
 import type { PaidParts } from "../../e2e/paid-parts.ts";
 import { accounts } from "../../helpers/accounts.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
@@ -47,5 +47,5 @@ export async function buy(output: string, route: string, path: string) {
   if (!words.includes(route))
     throw new Error(`jobgate sell printed no command that buys ${route}: ${output}`);
   const args = words.replace(route, path).split(" ");
-  return runJobgate(args, { env: { JOBGATE_PAYER_KEY: accounts.payer.privateKey } });
+  return runHereWith(args, { env: { JOBGATE_PAYER_KEY: accounts.payer.privateKey } });
 }
