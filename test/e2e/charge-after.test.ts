@@ -9,7 +9,7 @@ import { startRunner } from "../helpers/runner.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { expectBalance } from "./ledger.ts";
 import { askForCall, decided, newPayer, startMeteredParts } from "./metered.ts";
-import { ALL_PROTOCOLS, type Answer, paysByX402, startPaidGateway } from "./paid-gateway.ts";
+import { type Answer, paysByX402, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
 
@@ -63,36 +63,39 @@ describe("A job that is charged after it ran", () => {
     });
   });
 
-  it.each(ALL_PROTOCOLS)("is paid once it succeeded (%s)", async (protocol) => {
-    const before = await received();
-    const { sign, send } = gateway.at(protocol);
-    const payment = await sign();
-    const body = `after by ${protocol}`;
-    const bought = await send(payment, { body });
-    expect(bought).toMatchObject({ status: 202 });
-    // Over MCP the answer waits for the job.
-    if (!protocol.endsWith("mcp")) {
-      expect(bought.payment).toBe("authorized");
-      expect([bought.settlement, bought.paymentReceipt]).toEqual([undefined, undefined]);
-    }
-    expect(await decided(gateway, bought)).toMatchObject({
-      state: "succeeded",
-      charge: { state: "settled", amount: String(AMOUNT), transaction: expect.stringMatching(/^0x/) },
-      result: { status: 200, text: `result of ${body}` },
-    });
-    expect(await received()).toBe(before + AMOUNT);
-    const headers = { authorization: `Bearer ${bought.access_token}` };
-    const result = await fetch(`${urlOf(bought)}/result`, { headers });
-    const settlement = decodePaymentResponseHeader(result.headers.get("payment-response") ?? "");
-    expect(settlement).toMatchObject({ success: true, payer: accounts.payer.address.toLowerCase() });
-    const again = await send(payment, { body });
-    expect(again).toMatchObject({ status: 202, call_id: bought.call_id });
-    if (paysByX402(protocol)) expect(again.settlement).toEqual(settlement);
-    else expect(again.paymentReceipt).toMatchObject({ reference: settlement.transaction });
-    expect(await received()).toBe(before + AMOUNT);
-    expect(gateway.jobsWith(body)).toHaveLength(1);
-    await expectBalance(gateway);
-  });
+  it.each(["x402", "blueprintevm", "mcp", "a2a"] as const)(
+    "is paid once it succeeded (%s)",
+    async (protocol) => {
+      const before = await received();
+      const { sign, send } = gateway.at(protocol);
+      const payment = await sign();
+      const body = `after by ${protocol}`;
+      const bought = await send(payment, { body });
+      expect(bought).toMatchObject({ status: 202 });
+      // Over MCP the answer waits for the job.
+      if (!protocol.endsWith("mcp")) {
+        expect(bought.payment).toBe("authorized");
+        expect([bought.settlement, bought.paymentReceipt]).toEqual([undefined, undefined]);
+      }
+      expect(await decided(gateway, bought)).toMatchObject({
+        state: "succeeded",
+        charge: { state: "settled", amount: String(AMOUNT), transaction: expect.stringMatching(/^0x/) },
+        result: { status: 200, text: `result of ${body}` },
+      });
+      expect(await received()).toBe(before + AMOUNT);
+      const headers = { authorization: `Bearer ${bought.access_token}` };
+      const result = await fetch(`${urlOf(bought)}/result`, { headers });
+      const settlement = decodePaymentResponseHeader(result.headers.get("payment-response") ?? "");
+      expect(settlement).toMatchObject({ success: true, payer: accounts.payer.address.toLowerCase() });
+      const again = await send(payment, { body });
+      expect(again).toMatchObject({ status: 202, call_id: bought.call_id });
+      if (paysByX402(protocol)) expect(again.settlement).toEqual(settlement);
+      else expect(again.paymentReceipt).toMatchObject({ reference: settlement.transaction });
+      expect(await received()).toBe(before + AMOUNT);
+      expect(gateway.jobsWith(body)).toHaveLength(1);
+      await expectBalance(gateway);
+    },
+  );
 
   it("is bought by clients of version 1", async () => {
     const before = await received();

@@ -6,13 +6,10 @@ const withRpc = startBeforeAll(() => startCrashSite("rpc_url"));
 const withoutRpc = startBeforeAll(() => startCrashSite("no rpc_url", { leavesUndecided: true }));
 
 describe("Crash: kill -9", { timeout: 120_000 }, () => {
-  // These end otherwise without `rpc_url`, the second with an undecided payment. The crash matrix has all points.
-  it.each(["after-journal", "after-settle"] as const)(
-    "%s loses no settled payment and runs no unpaid job",
-    async (crash) => {
-      await Promise.all([withRpc.round(crash), withoutRpc.round(crash)]);
-    },
-  );
+  // It ends otherwise without `rpc_url`: with an undecided payment. The crash matrix has all points, in both set-ups.
+  it("after-settle loses no settled payment and runs no unpaid job", async () => {
+    await Promise.all([withRpc.round("after-settle"), withoutRpc.round("after-settle")]);
+  });
 
   it("Afterwards the journal balances, and chain, journal and runner agree", async () => {
     await withRpc.expectAllAccounted();

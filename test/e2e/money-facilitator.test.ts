@@ -6,10 +6,36 @@ import { startFacilitator } from "../helpers/facilitator.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { ACCEPTED, FAILED, UNAVAILABLE, UNDECIDED } from "./expected-answers.ts";
-import { LOST_SETTLE_ANSWERS, NO_VERDICTS, UNHEARD_SETTLE_REQUESTS } from "./facilitator-faults.ts";
+import {
+  UNHEARD_SETTLE_REQUESTS as ALL_UNHEARD,
+  LOST_SETTLE_ANSWERS,
+  NO_VERDICTS,
+} from "./facilitator-faults.ts";
 import { ONE_PAID_JOB, paidJobs, watchLedger } from "./ledger.ts";
 import { type PaidGateway, type Payment, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+
+/**
+ * Faults that differ for the gateway: in the connection, in the time, and in what the answer says. Every answer without a
+ * verdict is in `test/x402/facilitators/remote-facilitator.test.ts`.
+ */
+const LOST_ANSWERS = only(LOST_SETTLE_ANSWERS, [
+  "status 500 with a body",
+  "no answer at all",
+  "no answer until the time-out",
+  "success false",
+  "another payer than the payload's",
+  "another network than the payload's",
+]);
+const MISSING_VERDICTS = only(NO_VERDICTS, [
+  "HTML",
+  "a connection that is cut",
+  "no answer until the time-out",
+]);
+const UNHEARD_SETTLE_REQUESTS = only(ALL_UNHEARD, [
+  "a connection that is cut",
+  "settlement_pending, which it forgets",
+]);
 
 const parts = startBeforeAll(startPaidParts);
 /** Waits only shortly for a transaction to be mined. */
@@ -47,7 +73,7 @@ afterEach(async () => {
 });
 
 describe("Facilitator: it settled, but its answer is lost or wrong", () => {
-  it.each(Object.entries(LOST_SETTLE_ANSWERS))(
+  it.each(Object.entries(LOST_ANSWERS))(
     "%s → with rpc_url the chain shows the payment: 202, one settle call, one job",
     async (what, fault) => {
       const payment = await withRpc.sign();
@@ -221,7 +247,7 @@ describe.each(["rpc_url", "no rpc_url"])("Facilitator: no verdict, with %s", (se
     const verifies = gateway.facilitatorProxy.count("/verify");
     const expectChanges = await watchLedger(parts, gateway);
     // Not once: it is asked again where a kept-alive connection may have been stale.
-    const answers = Object.entries(NO_VERDICTS).map(async ([what, fault]) => {
+    const answers = Object.entries(MISSING_VERDICTS).map(async ([what, fault]) => {
       const payment = await gateway.sign();
       gateway.facilitatorProxy.add({ path: "/verify", when: carries(payment), fault });
       expect(await gateway.send(payment), what).toEqual(UNAVAILABLE);
@@ -268,7 +294,7 @@ it("Facilitator: it settled, but its answer is lost → without rpc_url 503 sett
   const expectChanges = await watchLedger(parts, gateway);
   const settledBefore = (await gateway.journal.totals()).payments.settled;
   const before = gateway.facilitatorProxy.count("/settle");
-  const signed = await signForEach(gateway, "/settle", LOST_SETTLE_ANSWERS);
+  const signed = await signForEach(gateway, "/settle", LOST_ANSWERS);
   const payments = signed.map(({ payment }) => payment);
   // A few at a time, so that none is verified or settled too late.
   await pLimit(4).map(signed, ({ payment, what }) => expectUndecided(gateway, payment, what));
@@ -297,6 +323,13 @@ it("Facilitator: it settled, but its answer is lost → without rpc_url 503 sett
     });
   });
 });
+
+function only(
+  faults: Readonly<Record<string, Fault>>,
+  names: readonly string[],
+): Readonly<Record<string, Fault>> {
+  return Object.fromEntries(names.map((name) => [name, faults[name] as Fault]));
+}
 
 /** Signs a payment for each fault, which strikes the request for it once. */
 async function signForEach(gateway: PaidGateway, path: string, faults: Readonly<Record<string, Fault>>) {

@@ -84,10 +84,10 @@ describe("A new payment under the identifier of an earlier one", () => {
     });
   });
 
-  it("Is settled once when 20 are sent at the same time, with 20 equal answers", async () => {
+  it("Is settled once when eight are sent at the same time, with equal answers", async () => {
     const id = generatePaymentId();
-    const body = "twenty authorizations";
-    const payments = await Promise.all(Array.from({ length: 20 }, () => sign(id)));
+    const body = "eight authorizations";
+    const payments = await Promise.all(Array.from({ length: 8 }, () => sign(id)));
     const expectChanges = await watchLedger(parts, gateway);
     const answers = await Promise.all(payments.map((payment) => gateway.send(payment, { body })));
     expect(answers[0]).toMatchObject(ACCEPTED);

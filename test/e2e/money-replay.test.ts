@@ -6,7 +6,14 @@ import { v2PaymentHeaders } from "../helpers/clients.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
 import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
-import { ALL_PROTOCOLS, type Payment, paysByX402, SET_UPS, startPaidGateway } from "./paid-gateway.ts";
+import {
+  type Payment,
+  type ProtocolName,
+  paysByX402,
+  SET_UPS,
+  type SetUp,
+  startPaidGateway,
+} from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const parts = startBeforeAll(startPaidParts);
@@ -29,10 +36,16 @@ const payerWith = (shape: (signature: Hex) => string): TestAccount => ({
   signTypedData: async (data) => shape(await payer.signTypedData(data)) as Hex,
 });
 
+/** Each protocol's way to the payment is tested with one of the two. What is decided there is the same for all protocols. */
+const PROTOCOLS_OF: Readonly<Record<SetUp, readonly ProtocolName[]>> = {
+  rpc_url: ["x402", "blueprintevm", "a2a"],
+  "no rpc_url": ["evm", "mcp", "evm over mcp"],
+};
+const COPIES = 12;
+
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
-  // A process can be killed; the other set-up drains at its restarts.
-  const asProcess = setUp === "rpc_url";
-  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp, asProcess }));
+  const protocols = PROTOCOLS_OF[setUp];
+  const gateway = startBeforeAll(() => startPaidGateway({ parts, setUp }));
 
   /** Each job of the journal was delivered and acked. */
   async function noJobIsLeft(): Promise<boolean> {
@@ -40,15 +53,15 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     return held + ready + leased === 0;
   }
 
-  it.each(ALL_PROTOCOLS)(
-    "50 concurrent copies of one payment cause one settle call, one job and 50 equal answers, also after a restart (%s)",
+  it.each(protocols)(
+    "Concurrent copies of one payment cause one settle call, one job and equal answers, also after a restart (%s)",
     async (protocol) => {
       const { sign, send } = gateway.at(protocol);
       const payment = await sign();
       const expectChanges = await watchLedger(parts, gateway);
-      const body = `fifty times ${setUp} ${protocol}`;
+      const body = `many times ${setUp} ${protocol}`;
 
-      const answers = await Promise.all(Array.from({ length: 50 }, () => send(payment, { body })));
+      const answers = await Promise.all(Array.from({ length: COPIES }, () => send(payment, { body })));
       const first = answers[0];
       const transaction = expect.stringMatching(/^0x[0-9a-f]{64}$/);
       const payer = accounts.payer.address.toLowerCase();
@@ -66,11 +79,11 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
         access_token: expect.stringMatching(/^[\w-]{43}$/),
         ...(paysByX402(protocol) ? { settlement } : { paymentReceipt }),
       });
-      expect(answers).toEqual(Array.from({ length: 50 }, () => first));
+      expect(answers).toEqual(Array.from({ length: COPIES }, () => first));
       await gateway.waitForJobs(body);
       await until(noJobIsLeft);
 
-      await gateway.restart({ signal: asProcess && protocol === "x402" ? "SIGKILL" : "SIGTERM" });
+      await gateway.restart();
       expect(await send(payment, { body })).toEqual(first);
       await until(noJobIsLeft);
       await expectChanges(ONE_PAID_JOB);
@@ -79,7 +92,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     },
   );
 
-  it.each(ALL_PROTOCOLS)(
+  it.each(protocols)(
     "A payment sent again with another body, or for another job at the same price, is refused with 409 (%s)",
     async (protocol) => {
       const { sign, send } = gateway.at(protocol);
@@ -136,7 +149,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     await expectChanges(ONE_PAID_JOB);
   });
 
-  it.each(ALL_PROTOCOLS)(
+  it.each(protocols.slice(0, 1))(
     "Two payments signed with one nonce are one payment: exactly one of them buys a job (%s)",
     async (protocol) => {
       const { sign, send } = gateway.at(protocol);
@@ -157,7 +170,7 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
     },
   );
 
-  it.each(ALL_PROTOCOLS)(
+  it.each(protocols.slice(0, 1))(
     "The same authorization with another signature buys no job, before the good one and after it (%s)",
     async (protocol) => {
       const { sign, send } = gateway.at(protocol);

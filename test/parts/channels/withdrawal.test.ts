@@ -14,9 +14,9 @@ import { type Bought, channelOf, KEPT, PRICE, startChannelParts, startChannelSho
 const BUSY =
   "The channel takes no vouchers until the withdrawal that its payer has begun has ended. Nothing was charged (invalid_batch_settlement_evm_channel_busy)";
 const MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
-const BUYERS = 4;
+const BUYERS = 2;
 /** Calls that are sold before the withdrawal starts. */
-const SOLD_BEFORE = 12;
+const SOLD_BEFORE = 6;
 
 let end: () => void;
 const mayEnd = new Promise<void>((resolve) => {
