@@ -116,26 +116,14 @@ export async function startGatewayOrRefuse(config: Config, logger: Logger, signa
   }
 }
 
-/** Interval between two checks for the parent process. */
-const PARENT_CHECK_MS = 250;
-
 /** Resolves at the first signal. A second signal finds no handler, so it ends the process at once. */
 export function nextStopSignal(): Promise<NodeJS.Signals> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   return new Promise((resolve) => {
     const onSignal = (signal: NodeJS.Signals): void => {
       for (const name of signals) process.off(name, onSignal);
-      clearInterval(parentCheck);
       resolve(signal);
     };
     for (const name of signals) process.on(name, onSignal);
-    const parentCheck = whenNpxEnds(() => onSignal("SIGTERM"));
   });
-}
-
-/** npx runs a command in a shell and does not forward SIGTERM, so npx and the shell end, and the command keeps running. */
-function whenNpxEnds(stop: () => void): NodeJS.Timeout | undefined {
-  if (process.env.npm_command !== "exec") return undefined;
-  const parent = process.ppid;
-  return setInterval(() => process.ppid !== parent && stop(), PARENT_CHECK_MS).unref();
 }
