@@ -1,7 +1,7 @@
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import { codePoints, startedUnits } from "./decimals.ts";
 import { invalid, type KnownFields, requirePlainBody, textOf, valueAt } from "./request-values.ts";
-import { boundsOf, countText, type Measure, measureText, type Rule, sourceOf, sourceText } from "./rule.ts";
+import { aboveText, boundsOf, countText, type Measure, type Rule, sourceOf, sourceText } from "./rule.ts";
 
 /** Price of a request, and the value that it was calculated from. */
 export interface RulePrice {
@@ -112,7 +112,7 @@ function unitsOf({ source, unit }: Measure, asked: AskedRequest, known: KnownFie
 function tooMuch(measure: Measure, most: bigint) {
   return invalid(
     measure.source,
-    `At most ${most} of ${measureText(measure)} can be bought at once.`,
+    `${capital(aboveText(measure, most))}, the most that one request can buy.`,
     `must be at most ${most}`,
     { most: most.toString() },
   );

@@ -137,7 +137,7 @@ export function ruleText(rule: Rule): string {
 }
 
 /** Describes the number that is priced: `the characters of /text in the JSON body`. */
-export function measureText({ source, unit }: Measure): string {
+function measureText({ source, unit }: Measure): string {
   if (unit === "number") return sourceText(source);
   return unit === "characters" ? `the characters of ${sourceText(source)}` : `the ${unit.name} of the body`;
 }
@@ -148,6 +148,15 @@ export function countText({ source, unit }: Measure, units: bigint): string {
   return unit === "characters"
     ? `${units} characters of ${sourceText(source)}`
     : `${units} ${unit.name} of the body`;
+}
+
+/** States that a request has more units: `the body is larger than 3 KiB`. */
+export function aboveText({ source, unit }: Measure, units: bigint): string {
+  const subject = sourceText(source);
+  if (unit === "number") return `${subject} is above ${units}`;
+  return unit === "characters"
+    ? `${subject} has more than ${units} characters`
+    : `${subject} is larger than ${units} ${unit.name}`;
 }
 
 function startedText({ source, unit }: Measure): string {

@@ -74,7 +74,9 @@ test("Headers are read, and a request without a price is refused as buyers are",
   const long = JSON.stringify({ text: "ten letters" });
   expect(await show(["texts", "--body", "body"], { body: long })).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("At most 9 of the characters of /text"),
+    stderr: expect.stringContaining(
+      "/text in the JSON body has more than 9 characters, the most that one request can buy.",
+    ),
   });
 });
 

@@ -289,3 +289,18 @@ describe("A price by cases", () => {
     expect(outcome(cases("query:units"), { query: "units=kelvin&day=2" }, ["day"])).toBe(usd("$0.02"));
   });
 });
+
+it.each([
+  ["body:KiB", { body: "x".repeat(5_000) }, "The body is larger than 4 KiB"],
+  [
+    "json:/text:characters",
+    { body: '{"text":"hello"}' },
+    "/text in the JSON body has more than 4 characters",
+  ],
+  ["json:/n", { body: '{"n":5}' }, "/n in the JSON body is above 4"],
+])("A request above the largest price by %s is refused with what is too large", (per, given, problem) => {
+  const rule = each(per, { each: usd("$1"), max: usd("$4") });
+  expect(() => priceOf(rule, asked(given), new Set())).toThrow(
+    `${problem}, the most that one request can buy.`,
+  );
+});
