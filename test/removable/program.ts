@@ -1,13 +1,4 @@
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -16,8 +7,9 @@ import { runJobgate } from "../commands/run-jobgate.ts";
 import { startJobgate } from "../helpers/jobgate-process.ts";
 import { WEBHOOKS_CONFIG } from "../helpers/small-configs.ts";
 import type { Bundles } from "./bundles.ts";
+import { deleteParts } from "./delete-parts.ts";
 import { foreignKeys } from "./foreign-keys.ts";
-import { ALL, LISTS, partsOf, ROOT, withoutLines } from "./without.ts";
+import { partsOf, ROOT } from "./without.ts";
 
 /** Files and folders that the program is bundled from. */
 const SOURCES = ["src", "package.json", "tsconfig.json", "bundle.ts", "LICENSE"];
@@ -63,16 +55,6 @@ export async function problemInCopyWithout(
 }
 
 const VITEST = "node_modules/vitest/vitest.mjs";
-
-function deleteParts(name: string, folder: string): void {
-  for (const list of LISTS) {
-    const path = join(folder, list);
-    if (!existsSync(path)) continue;
-    writeFileSync(path, withoutLines(readFileSync(path, "utf8"), partsOf(name)));
-  }
-  const parts = name === ALL ? "parts" : `parts/${name}`;
-  for (const root of ["src", "test"]) rmSync(join(folder, root, parts), { recursive: true, force: true });
-}
 
 /** @returns what Node prints if it fails */
 async function failure(cwd: string, ...args: string[]): Promise<string | undefined> {
