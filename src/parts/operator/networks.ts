@@ -9,8 +9,9 @@ const MAX_NETWORKS = 100;
 
 /** Names and explorers of networks: of EVM chains from viem, of others from the transfer methods that pay on them. */
 export class Networks {
+  /** Read once for the process, because viem's chains do not change. */
+  static #evm: Promise<EvmNetworks> | undefined;
   readonly #loadMethods: LoadMethods;
-  #evm: Promise<EvmNetworks> | undefined;
 
   constructor(loadMethods: LoadMethods) {
     this.#loadMethods = loadMethods;
@@ -38,11 +39,11 @@ export class Networks {
   }
 
   #evmNetworks(): Promise<EvmNetworks> {
-    this.#evm ??= readEvmNetworks().catch((error: unknown) => {
-      this.#evm = undefined;
+    Networks.#evm ??= readEvmNetworks().catch((error: unknown) => {
+      Networks.#evm = undefined;
       throw error;
     });
-    return this.#evm;
+    return Networks.#evm;
   }
 }
 
