@@ -1,67 +1,11 @@
-import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { runProgram } from "../../../src/commands/program.ts";
-import { processEnded, spawnTethered } from "../../../src/node/tethered-process.ts";
-import type { Claimed } from "../../../src/store/contract/work-queue.ts";
-import { runJobgate } from "../../commands/run-jobgate.ts";
-import { jobgateProgram } from "../../helpers/jobgate-program.ts";
+import { runHereWith } from "../../commands/operator-commands.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 import { until } from "../../helpers/until.ts";
-import { startWorkDelivery } from "../work-stream/harness.ts";
-
-/** Arguments that run the body of each JobCall as a script, with one argument that a shell would expand. */
-const SCRIPTS = ["--", "sh", "-s", "$(date)"];
-
-/** Starts `jobgate run-each` as a process, for one test. Resolves once it is connected. */
-async function startRunEach(address: string, args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawnTethered({
-    command: process.execPath,
-    args: [...jobgateProgram(), "run-each", "--runner", address, ...args],
-    env: { PATH: process.env.PATH, ...env },
-  });
-  onTestFinished(async () => {
-    child.kill("SIGKILL");
-    await processEnded(child);
-  });
-  const lines: string[] = [];
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  createInterface({ input: child.stderr }).on("line", (line) => lines.push(line));
-  const connected = () => lines.filter((line) => line.includes('"connected to ')).length;
-  await until(() => connected() > 0);
-  return { child, lines, exited, connected };
-}
-
-/** Starts a runner listener on a real store and records calls to the store. */
-async function startWatched(config: Parameters<typeof startWorkDelivery>[0] = {}) {
-  const delivery = await startWorkDelivery(config);
-  const { store } = delivery;
-  const spies = {
-    claims: vi.spyOn(store, "claim"),
-    acks: vi.spyOn(store, "ack"),
-    retries: vi.spyOn(store, "retry"),
-    fails: vi.spyOn(store, "fail"),
-  };
-  onTestFinished(() => {
-    for (const spy of Object.values(spies)) spy.mockRestore();
-  });
-  const script = (body: string) => delivery.accept({ body: Buffer.from(body) });
-  return { ...delivery, ...spies, script };
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-const readPid = async (path: string): Promise<number> =>
-  Number(await readFile(path, "utf8").catch(() => "")) || 0;
+import { readPid, SCRIPTS, startRunEach, startWatched } from "./harness.ts";
 
 test("The program's input is the body, byte for byte, and its output is the result", async () => {
   const { address, accept, acks } = await startWatched();
@@ -130,63 +74,6 @@ test("Accepts a result of 1 MiB; a larger one makes a dead letter with the reaso
   expect(fails.mock.calls[0]?.[1]).toBe("printed more than 1048576 bytes, the maximum for a result");
 });
 
-test("Extends leases while programs run, and runs at most --concurrency at once", async () => {
-  const { address, script, acks, claims, store } = await startWatched({ leaseMs: 5_000 });
-  const extensions = vi.spyOn(store, "extend");
-  onTestFinished(() => extensions.mockRestore());
-  await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
-  const folder = await testFolder();
-  const program = `echo start >>${folder}/log; until [ -e ${folder}/go ]; do sleep 0.05; done; echo end >>${folder}/log`;
-  for (let i = 0; i < 4; i++) await script(program);
-  // The other JobCalls are left to other runners.
-  let mostLeased = 0;
-  const watchUntil = (holds: () => boolean) =>
-    until(async () => {
-      mostLeased = Math.max(mostLeased, (await store.totals()).calls.leased);
-      return holds();
-    });
-  await watchUntil(() => new Set(extensions.mock.calls.map(([{ callId }]) => callId)).size === 2);
-  await writeFile(join(folder, "go"), "");
-  await watchUntil(() => acks.mock.calls.length === 4);
-  expect(mostLeased).toBe(2);
-  const claimed = (
-    await Promise.all(claims.mock.results.map(({ value }) => value as Promise<Claimed>))
-  ).flatMap(({ calls }) => calls);
-  expect(claimed.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1]);
-  const notes = (await readFile(join(folder, "log"), "utf8")).trim().split("\n");
-  const running = notes.map((_, index) => {
-    const soFar = notes.slice(0, index + 1);
-    return soFar.filter((note) => note === "start").length - soFar.filter((note) => note === "end").length;
-  });
-  expect(Math.max(...running)).toBe(2);
-});
-
-test("A lost lease kills the program and its children", async () => {
-  const { address, script, acks, claims, connect } = await startWatched({ leaseMs: 1_000, maxAttempts: 1 });
-  const { lines } = await startRunEach(address, SCRIPTS);
-  const folder = await testFolder();
-  await script(`echo $$ >${folder}/lost; sleep 60; true`);
-  await until(async () => (await readPid(join(folder, "lost"))) > 0);
-  const [lease] = (
-    await Promise.all(claims.mock.results.map(({ value }) => value as Promise<Claimed>))
-  ).flatMap(({ calls }) => calls);
-  const other = { callId: BigInt(lease?.callId ?? 0), leaseToken: lease?.leaseToken ?? "" };
-  await connect().nack({ ...other, outcome: { case: "fail", value: {} } });
-  // Logged once no child holds the program's output open.
-  await until(() => lines.some((line) => line.includes("lease lost")));
-  expect(acks.mock.calls).toHaveLength(0);
-});
-
-test("--timeout kills the program and its children, and counts as a failed attempt", async () => {
-  const { address, script, retries, store } = await startWatched({ maxAttempts: 1 });
-  await startRunEach(address, ["--timeout", "1", ...SCRIPTS]);
-  await script(`trap '' TERM; echo working >&2; sleep 60; sleep 60`);
-  await until(async () => (await store.totals()).calls.dead === 1);
-  // A busy machine may take the second to start the shell.
-  const reason = expect.stringMatching(/^ran longer than 1 s(: working)?$/);
-  expect(retries.mock.calls.map(([, retry]) => retry.reason)).toEqual([reason]);
-});
-
 test("SIGTERM takes nothing new, waits for running programs, and exits with 0", async () => {
   const { address, script, acks, server, store } = await startWatched();
   const { child, exited } = await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
@@ -203,55 +90,11 @@ test("SIGTERM takes nothing new, waits for running programs, and exits with 0", 
   await expect(readFile(join(folder, "begun"))).rejects.toThrow("ENOENT");
 });
 
-test("A second SIGTERM kills the program; its JobCall goes to the next subscriber", async () => {
-  const { address, script, connect } = await startWatched();
-  const { child, exited, lines } = await startRunEach(address, SCRIPTS);
-  const folder = await testFolder();
-  const callId = await script(`echo $$ >${folder}/pid; sleep 60; true`);
-  await until(async () => (await readPid(join(folder, "pid"))) > 0);
-  child.kill("SIGTERM");
-  await until(() => lines.some((line) => line.includes('"stopping: ')));
-  const pid = await readPid(join(folder, "pid"));
-  expect(isAlive(pid)).toBe(true);
-  child.kill("SIGTERM");
-  expect(await exited).toBe(1);
-  expect(isAlive(pid)).toBe(false);
-  expect(lines.at(-1)).toBe("Stopped at once: unfinished JobCalls go to the next subscriber.");
-  const next = await (await connect().subscribe()).next();
-  expect([next.callId, next.attempt]).toEqual([BigInt(callId), 2]);
-});
-
-test("Connects again after jobgate was down, over a unix socket too, and counts running programs towards --concurrency", async () => {
-  const folder = await testFolder();
-  const path = join(folder, "runner.sock");
-  const bindAddress = { kind: "unix", path } as const;
-  const first = await startWatched({ bindAddress });
-  const { connected } = await startRunEach(`unix:${path}`, ["--job-ids", "7,8", ...SCRIPTS]);
-  // The first attempt runs until SIGKILL, some time after its lease was lost; the second one looks for it.
-  const stubborn = `trap '' TERM
-    if [ -e first ]; then kill -0 $(cat first) && touch overlap; true; else echo $$ >first; sleep 10; fi`;
-  const stubbornId = await first.script(`cd ${folder}\n${stubborn}`);
-  await until(() => existsSync(join(folder, "first")));
-  await first.server.stop();
-  const { accept, acks } = await startWatched({ bindAddress, store: first.store });
-  await until(() => connected() === 2);
-  const body = Buffer.from("true");
-  await accept({ jobId: 9n, body });
-  const eighthId = await accept({ jobId: 8n, body });
-  const isDone = async (): Promise<boolean[]> =>
-    (await Promise.all(acks.mock.results.map(({ value }) => value))).map(({ outcome }) => outcome === "done");
-  await until(async () => (await isDone()).filter(Boolean).length === 2);
-  const doneIds = (await isDone()).flatMap((done, index) => (done ? acks.mock.calls[index]?.[0].callId : []));
-  expect(doneIds).toEqual([stubbornId, eighthId]);
-  expect(existsSync(join(folder, "overlap"))).toBe(false);
-});
-
 test("Exits with 1 and the reason for a refused token and for a missing program", async () => {
   const { address } = await startWatched({ tokens: ["hunter2"] });
-  const [refused, missing] = await Promise.all([
-    runJobgate(["run-each", "--runner", address, "--", "cat"], { env: { JOBGATE_RUNNER_TOKEN: "wrong" } }),
-    runJobgate(["run-each", "--runner", address, "--", "no-such-program"]),
-  ]);
+  const env = { JOBGATE_RUNNER_TOKEN: "wrong" };
+  const refused = await runHereWith(["run-each", "--runner", address, "--", "cat"], { env });
+  const missing = await runHereWith(["run-each", "--runner", address, "--", "no-such-program"]);
   expect(refused.code).toBe(1);
   expect(refused.stderr).toContain(`${address} refuses this runner: `);
   expect(refused.stderr).not.toContain("wrong");
