@@ -130,8 +130,8 @@ describe("jobgate payments export", () => {
     expect(body(first.stdout) + body(second.stdout)).toBe(body(before.stdout));
   });
 
-  test("Reads a period of many pages in order, without a gap or a repeat", async () => {
-    const more = await Promise.all(Array.from({ length: 1_100 }, () => sell()));
+  test("Reads a period of two pages in order, without a gap or a repeat", async () => {
+    const more = await Promise.all(Array.from({ length: 620 }, () => sell()));
     const { stdout } = await exported();
     const rows = cells(stdout).slice(1, -1);
     const callIds = rows.slice(4).map((row) => Number(row[11]));

@@ -1,7 +1,7 @@
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, onTestFinished, test } from "vitest";
 import { CHANNELS } from "../../../src/parts/channels/store/module.ts";
-import { runJobgate } from "../../commands/run-jobgate.ts";
+import { runHereWith } from "../../commands/operator-commands.ts";
 import { TOKEN, X402 } from "../../config/config-folder.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { encodeTestCall, paidCall } from "../../store/store-fixtures.ts";
@@ -30,7 +30,7 @@ async function givenChannels(authorizers: readonly string[]): Promise<string> {
 test("check --online names channels of the running store whose authorizer has no key in the configuration", async () => {
   const own = privateKeyToAccount(KEY).address;
   const path = await givenChannels([EARLIER, own, EARLIER]);
-  const { code, stdout } = await runJobgate(["check", "--online"], {
+  const { code, stdout } = await runHereWith(["check", "--online"], {
     files: {
       "jobgate.toml": `service_id = 1\n[store]\nurl = "sqlite:${path}"\n${X402}${TOKEN}currency = "USD"\nrpc_url = "http://127.0.0.1:1"\n[x402.channels]\nauthorizer = { private_key = "${KEY}" }\n`,
     },

@@ -138,10 +138,10 @@ test("An ack that comes again takes effect once, and a sequence used again is an
   expect((await store.totals()).calls).toMatchObject({ ready: 0, leased: 0, dead: 0 });
 });
 
-test("Each of 2,000 tiny messages is answered once", async () => {
+test("Each of 500 tiny messages is answered once", async () => {
   const { connect } = await startWorkDelivery();
   const stream = await connect().work();
-  const sequences = Array.from({ length: 2_000 }, (_, index) => BigInt(index));
+  const sequences = Array.from({ length: 500 }, (_, index) => BigInt(index));
   for (const sequence of sequences) stream.send({ sequence, acks: [{ callId: 0n }] });
   const count = () => stream.messages.reduce((sum, { statuses }) => sum + statuses.length, 0);
   await until(() => count() >= sequences.length);

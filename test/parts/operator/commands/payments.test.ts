@@ -5,8 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test,
 import type { Config } from "../../../../src/config/config.ts";
 import { mistakeText } from "../../../../src/config/mistakes.ts";
 import { loadConfig } from "../../../../src/load-config.ts";
-import { runHere } from "../../../commands/operator-commands.ts";
-import { runJobgate } from "../../../commands/run-jobgate.ts";
+import { runHere, runHereWith } from "../../../commands/operator-commands.ts";
 import { type OperatorUnderTest, startOperator, TOKEN } from "../../../helpers/operator.ts";
 import { paidCall, paidId, paymentIntent } from "../../../store/store-fixtures.ts";
 
@@ -160,7 +159,7 @@ describe("The address of the running jobgate", () => {
       "jobgate.toml": `[operator]\nbind_address = "${target}"\ntoken = "env:SECRET"\n`,
     };
     const env = { SECRET: TOKEN };
-    const { code, stdout } = await runJobgate(["payments", "totals"], { files, env });
+    const { code, stdout } = await runHereWith(["payments", "totals"], { files, env });
     expect(code).toBe(0);
     expect(stdout).toContain("sold 3 =");
   });
@@ -208,7 +207,7 @@ describe("The address of the running jobgate", () => {
   });
 
   test("Asks for -c or --target if there is no configuration", async () => {
-    expect(await runJobgate(["payments", "list"])).toEqual({
+    expect(await runHereWith(["payments", "list"])).toEqual({
       code: 1,
       stdout: "",
       stderr:
