@@ -111,13 +111,13 @@ function pathsOf(value: unknown, path: Path): Path[] {
   return path.length === 0 ? below : [path, ...below];
 }
 
+const valueAt = (tree: TomlTable, path: Path): unknown =>
+  path.reduce<unknown>((at, key) => (at as never)[key], tree);
+
 /** Returns a copy of a tree with another value at a path, or with none. */
 function changed(tree: TomlTable, path: Path, value: unknown): TomlTable {
   const copy = structuredClone(tree);
-  const parent = path.slice(0, -1).reduce((at, key) => (at as never)[key], copy as unknown) as Record<
-    string,
-    unknown
-  >;
+  const parent = valueAt(copy, path.slice(0, -1)) as Record<string, unknown>;
   const key = path.at(-1) as string;
   if (value !== undefined) parent[key] = value;
   else if (Array.isArray(parent)) parent.splice(Number(key), 1);
@@ -131,7 +131,11 @@ const textOf = (path: Path) =>
     "",
   );
 
-const WRONG_VALUES = ["wr\u0001ng", { unknown_key: 1 }, undefined];
+/** A table gets an unknown key, a value becomes a text that is none, and each is left out. */
+const wrongValuesFor = (value: unknown) => [
+  typeof value === "object" ? { unknown_key: 1 } : "wr\u0001ng",
+  undefined,
+];
 
 test.each([
   [
@@ -148,7 +152,7 @@ test.each([
   const consequences: string[] = [];
   let wrongValues = 0;
   for (const path of pathsOf(tree, [])) {
-    for (const value of WRONG_VALUES) {
+    for (const value of wrongValuesFor(valueAt(tree, path))) {
       const at = textOf(path);
       const found = await mistakesIn(changed(tree, path, value));
       const isAt = (text: string) => [": ", ".", "["].some((next) => text.startsWith(`${at}${next}`));

@@ -10,16 +10,35 @@ import type { Given } from "./given.ts";
 
 const payerOf = (number: number) => `0x${number.toString(16).padStart(40, "0")}`;
 
+const refusedAt = (at: number, number: number): RefusedPayment => ({
+  at,
+  requestId: `r0-${number}`,
+  serviceId: 2n ** 64n - 1n,
+  jobIndex: 3,
+  code: "payment_invalid",
+  message: `message ${number}`,
+  reason: "insufficient_funds \0 \ud800",
+  payment: { payer: payerOf(number), network: "eip155:8453", amount: String(2n ** 256n - 1n) },
+});
+
+/** The test of the limit, which writes so many rows that it takes seconds. */
+export function describeManyRefusedPayments(given: Given): void {
+  test("The newest 100,000 refused payments are kept", async () => {
+    const rounds = MAX_REFUSED_PAYMENTS / REFUSED_AT_ONCE;
+    for (let round = 0; round <= rounds; round++) {
+      const numbers = Array.from({ length: REFUSED_AT_ONCE }, (_, index) => round * REFUSED_AT_ONCE + index);
+      await given.store.saveRefusedPayments(numbers.map((number) => refusedAt(given.now, number)));
+    }
+    const kept = await given.store.listRefusedPayments({ limit: 2 * MAX_REFUSED_PAYMENTS });
+    expect(kept).toHaveLength(MAX_REFUSED_PAYMENTS);
+    expect(kept.at(-1)?.message).toBe(`message ${REFUSED_AT_ONCE}`);
+    expect(given.batches).toHaveLength(rounds + 1);
+  }, 60_000);
+}
+
 export function describeRefusedPayments(given: Given): void {
   const refused = (number: number, over: Partial<RefusedPayment> = {}): RefusedPayment => ({
-    at: given.now,
-    requestId: `r0-${number}`,
-    serviceId: 2n ** 64n - 1n,
-    jobIndex: 3,
-    code: "payment_invalid",
-    message: `message ${number}`,
-    reason: "insufficient_funds \0 \ud800",
-    payment: { payer: payerOf(number), network: "eip155:8453", amount: String(2n ** 256n - 1n) },
+    ...refusedAt(given.now, number),
     ...over,
   });
   const save = (...those: RefusedPayment[]) => given.store.saveRefusedPayments(those);
@@ -86,20 +105,5 @@ export function describeRefusedPayments(given: Given): void {
       given.now -= REFUSED_KEPT_MS;
       expect(messages(await list())).toEqual(["message 2"]);
     });
-
-    test("The newest 100,000 refused payments are kept", async () => {
-      const rounds = MAX_REFUSED_PAYMENTS / REFUSED_AT_ONCE;
-      for (let round = 0; round <= rounds; round++) {
-        const numbers = Array.from(
-          { length: REFUSED_AT_ONCE },
-          (_, index) => round * REFUSED_AT_ONCE + index,
-        );
-        await given.store.saveRefusedPayments(numbers.map((number) => refused(number)));
-      }
-      const kept = await list({ limit: 2 * MAX_REFUSED_PAYMENTS });
-      expect(kept).toHaveLength(MAX_REFUSED_PAYMENTS);
-      expect(kept.at(-1)?.message).toBe(`message ${REFUSED_AT_ONCE}`);
-      expect(given.batches).toHaveLength(rounds + 1);
-    }, 60_000);
   });
 }
