@@ -45,9 +45,16 @@ const SOURCES = /\/src\/.*\.ts$/;
 let bundles = 0;
 let bundler: Promise<BuildContext> | undefined;
 let mutant: Mutant | undefined;
+let unchanged: Promise<SimulatedWorld> | undefined;
 
 /** Loads the gateway's code, or that of a mutant, with a simulated world around it. One at a time: the bundler is shared. */
-export async function loadWorld(changed?: Mutant): Promise<SimulatedWorld> {
+export function loadWorld(changed?: Mutant): Promise<SimulatedWorld> {
+  if (changed !== undefined) return bundleWorld(changed);
+  unchanged ??= bundleWorld(undefined);
+  return unchanged;
+}
+
+async function bundleWorld(changed: Mutant | undefined): Promise<SimulatedWorld> {
   mutant = changed;
   bundler ??= startBundler();
   const { outputFiles = [] } = await (await bundler).rebuild();
