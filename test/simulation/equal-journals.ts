@@ -9,12 +9,10 @@ const WRITES: readonly Write[] = [
   ...[["begin", 0] as const, ["settle", 0] as const, ["fail", 0] as const, ["leave", 0] as const],
   ...[["begin", 1] as const, ["settle", 1] as const, ["fail", 1] as const],
 ];
-const LENGTH = 4;
-
-/** Makes every sequence of writes about two payments with one nonce, and expects a store to answer as the simulated journal. */
-export async function expectEqualJournals(store: JournalWrites): Promise<void> {
+/** Makes every sequence of so many writes about two payments with one nonce, and expects a store to answer as the simulated journal. */
+export async function expectEqualJournals(store: JournalWrites, length: number): Promise<void> {
   let run = 0;
-  for (const writes of sequences(LENGTH)) {
+  for (const writes of sequences(length)) {
     run++;
     const model = new ModelJournal(0);
     for (const [i, write] of writes.entries()) {

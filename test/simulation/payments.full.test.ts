@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { openTestStore } from "../helpers/test-store.ts";
 import { openReplica, PATIENT } from "../parts/postgres/open-in-database.ts";
 import { loadSimulation } from "./bundle-gateway.ts";
 import { expectEqualJournals } from "./equal-journals.ts";
@@ -26,11 +27,16 @@ describe("Without one of its guards the gateway breaks a law of money, and the r
   });
 });
 
-describe("The Postgres store", () => {
+describe("Every sequence of four writes is answered as the simulated journal does by", () => {
   const postgres = startBeforeAll(startPostgres);
 
-  it("Answers every sequence of writes as the simulated journal does", async () => {
+  it("The Postgres store", async () => {
     const store = await openReplica(await postgres.createDatabase(), { timeouts: PATIENT });
-    await expectEqualJournals(store).finally(() => store.close());
+    await expectEqualJournals(store, 4).finally(() => store.close());
+  });
+
+  it("The SQLite store", async () => {
+    const { store, stop } = await openTestStore();
+    await expectEqualJournals(store, 4).finally(stop);
   });
 });

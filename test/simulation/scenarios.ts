@@ -6,7 +6,6 @@ const ONE: Scenario = { ...NOTHING_HAPPENS, requests: 1 };
 export const SMALL: Readonly<Record<string, Scenario>> = {
   "a lying facilitator": { ...ONE, lies: 1 },
   "a node of the chain that errs": { ...ONE, falseViews: 1 },
-  "two requests at once": { ...ONE, requests: 2 },
   "no chain to ask, a crash and a store that refuses a write": {
     ...{ ...ONE, requests: 2, crashes: 1, storeFaults: 1 },
     hasChain: false,
@@ -15,6 +14,7 @@ export const SMALL: Readonly<Record<string, Scenario>> = {
 
 /** Half a minute at most. */
 export const LARGE: Readonly<Record<string, Scenario>> = {
+  "two requests at once": { ...ONE, requests: 2 },
   "a lying facilitator, a crash and a store that refuses a write": {
     ...{ ...ONE, lies: 1, crashes: 1, storeFaults: 1 },
   },
