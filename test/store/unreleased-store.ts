@@ -1,21 +1,26 @@
 import { expect } from "vitest";
+import { runHereWith } from "../commands/operator-commands.ts";
 import { runJobgate } from "../commands/run-jobgate.ts";
 
 /** Versions of stores that unreleased programs wrote. */
 export const UNRELEASED_VERSIONS = [1, 22, 100];
 
-/** Checks that `serve` is refused with the version. @param folder for a copy of the store; given, each command that opens it is checked */
+/**
+ * Checks that a command that opens the store is refused with the version.
+ * @param folder for a copy of the store; given, each command that opens it is checked, and `serve`
+ */
 export async function expectRefusal(url: string, version: number, folder?: string): Promise<void> {
   const others = [
+    ["serve"],
     ["check", "--online"],
-    ["store", "info"],
     ["store", "check"],
     ["store", "backup", `${folder}/copy.db`],
   ];
-  const commands = [["serve"], ...(folder === undefined ? [] : others)];
+  const commands = [["store", "info"], ...(folder === undefined ? [] : others)];
   const toml = `[store]\nurl = "env:STORE"\n[runner]\nbind_address = "127.0.0.1:0"\n`;
   for (const command of commands) {
-    const { code, stdout, stderr } = await runJobgate(command, {
+    const run = command[0] === "serve" ? runJobgate : runHereWith;
+    const { code, stdout, stderr } = await run(command, {
       files: { "jobgate.toml": toml },
       env: { STORE: url },
     });

@@ -6,7 +6,7 @@ import { inspectStore } from "../../../src/open-store.ts";
 import type { StoreInspection } from "../../../src/store/contract/inspection.ts";
 import { openDriver } from "../../../src/store/sqlite/driver.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { runJobgate } from "../../commands/run-jobgate.ts";
+import { runHereWith } from "../../commands/operator-commands.ts";
 import { digestsOf, testFolder } from "../../helpers/test-folder.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
 import { acceptId, claimCalls, claimOne, encodeTestCall, paidId } from "../store-fixtures.ts";
@@ -41,7 +41,7 @@ test("The commands read only where the store is, and exit with 1 when something 
   const { path } = await givenStore();
   const config = `store = { url = "env:STORE", max_pending = "many" }\n[operator]\ntoken = "env:NOT_SET"\n`;
   const run = (...args: string[]) =>
-    runJobgate(["store", ...args], {
+    runHereWith(["store", ...args], {
       files: { "jobgate.toml": config },
       env: { STORE: `sqlite:${path}` },
     });
@@ -152,7 +152,7 @@ test("A folder, a FIFO, a text and another program's database are no stores, and
     [at("empty"), "empty: the file is empty"],
     [join(at("text"), "store"), "cannot be read"],
   ] as const) {
-    const refused = await runJobgate(["store", "check"], {
+    const refused = await runHereWith(["store", "check"], {
       files: { "jobgate.toml": `store.url = "env:STORE"` },
       env: { STORE: `sqlite:${path}` },
     });
