@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AckMode determines when a delivered JobCall counts as done.
+// AckMode determines when a delivered JobCall is done.
 type AckMode int32
 
 const (
@@ -31,7 +31,7 @@ const (
 	AckMode_ACK_MODE_UNSPECIFIED AckMode = 0
 	// Done when the runner calls Ack.
 	AckMode_ACK_MODE_EXPLICIT AckMode = 1
-	// Done once written to the stream; lost if the runner dies holding it.
+	// Done once the JobCall is written to the stream. The JobCall is lost if the runner dies before it finishes.
 	AckMode_ACK_MODE_ON_SEND AckMode = 2
 )
 
@@ -144,9 +144,9 @@ type SubscribeRequest struct {
 	Subscriber string `protobuf:"bytes,1,opt,name=subscriber,proto3" json:"subscriber,omitempty"`
 	// Maximum number of unfinished JobCalls on this stream. 0 means 64.
 	MaxInFlight uint32 `protobuf:"varint,2,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
-	// Only these jobs; empty means all.
+	// IDs of the jobs that the runner accepts; empty means all.
 	JobIds []uint64 `protobuf:"varint,3,rep,packed,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
-	// When a JobCall counts as done.
+	// Condition under which a JobCall is done.
 	AckMode       AckMode `protobuf:"varint,4,opt,name=ack_mode,json=ackMode,proto3,enum=jobgate.v1.AckMode" json:"ack_mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -221,7 +221,7 @@ type JobCall struct {
 	ServiceId uint64 `protobuf:"varint,3,opt,name=service_id,json=serviceId,proto3" json:"service_id,omitempty"`
 	// The request body, byte for byte. It comes from outside: treat it as untrusted.
 	Body []byte `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
-	// Origin of the call. Integers are decimal, digests and addresses lower-case hex.
+	// Facts about the origin of the call. Integers are decimal, digests and addresses lower-case hex.
 	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Identifies this delivery in Ack, Nack and Extend.
 	LeaseToken string `protobuf:"bytes,6,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
@@ -229,7 +229,7 @@ type JobCall struct {
 	Attempt uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Acceptance time.
 	EnqueuedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=enqueued_at,json=enqueuedAt,proto3" json:"enqueued_at,omitempty"`
-	// Expiry of the lease unless extended, by the gateway's clock. It is for logs: the runner's clock may differ.
+	// Expiry of the lease unless it is extended, by the gateway's clock. Use it only in logs, because the runner's clock may differ.
 	LeaseExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`
 	// Length of the lease in seconds, from the arrival of this message. Measure it with a monotonic clock.
 	LeaseSecs     float64 `protobuf:"fixed64,10,opt,name=lease_secs,json=leaseSecs,proto3" json:"lease_secs,omitempty"`
@@ -447,8 +447,8 @@ func (x *Header) GetValue() string {
 	return ""
 }
 
-// Charge is an amount for a JobCall that is metered: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
-// a charge makes the request INVALID_ARGUMENT.
+// Charge is the amount to charge for a metered JobCall, whose X-X402-PAYMENT-SCHEME is "upto". A charge for any other
+// JobCall makes the request INVALID_ARGUMENT.
 type Charge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. At most the ceiling, X-X402-PAYMENT-AMOUNT.
@@ -828,7 +828,7 @@ type RunnerMessage struct {
 	// Maximum number of unfinished JobCalls from now on, instead of the number in subscribe. 0 pauses the stream; unset
 	// changes nothing.
 	MaxInFlight *uint32 `protobuf:"varint,2,opt,name=max_in_flight,json=maxInFlight,proto3,oneof" json:"max_in_flight,omitempty"`
-	// Repeated in the Statuses of this message.
+	// Number that the Statuses of this message repeat.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// JobCalls that are finished.
 	Acks []*AckRequest_Ack `protobuf:"bytes,4,rep,name=acks,proto3" json:"acks,omitempty"`
@@ -1077,11 +1077,10 @@ type AckRequest_Ack struct {
 	LeaseToken string `protobuf:"bytes,2,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// Result for the paying client.
 	Result *JobResult `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
-	// Charge for a JobCall that is metered; unset means the whole ceiling. Nothing is charged with a status outside
-	// 200 to 299.
+	// Charge for a metered JobCall. Unset means the whole ceiling. With a status outside 200 to 299, nothing is charged.
 	Charge *Charge `protobuf:"bytes,4,opt,name=charge,proto3,oneof" json:"charge,omitempty"`
-	// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
-	// failed, with this status. It is not delivered again, and is no dead letter.
+	// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. With 400 or above the
+	// JobCall has failed with this status: it is not delivered again, and does not become a dead letter.
 	Status *uint32 `protobuf:"varint,5,opt,name=status,proto3,oneof" json:"status,omitempty"`
 	// HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
 	// the origin and the payment are dropped; docs/waiting-for-results.md lists them.
@@ -1272,7 +1271,7 @@ type NackRequest_Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Delay; unset means the configured backoff.
 	Delay *durationpb.Duration `protobuf:"bytes,1,opt,name=delay,proto3" json:"delay,omitempty"`
-	// Reason, kept in case the JobCall becomes a dead letter.
+	// Reason that is kept if the JobCall becomes a dead letter.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1377,7 +1376,7 @@ type ExtendRequest_Lease struct {
 	LeaseToken string `protobuf:"bytes,2,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// Unset keeps the previous progress.
 	Progress *ExtendRequest_Progress `protobuf:"bytes,3,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
-	// Charge for the work done so far, if the JobCall is metered; unset keeps the previous one. It is charged when
+	// Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges it if
 	// the payment's time ends before the work does.
 	ChargeSoFar   *Charge `protobuf:"bytes,4,opt,name=charge_so_far,json=chargeSoFar,proto3,oneof" json:"charge_so_far,omitempty"`
 	unknownFields protoimpl.UnknownFields

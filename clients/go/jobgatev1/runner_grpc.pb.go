@@ -55,8 +55,8 @@ type RunnerServiceClient interface {
 	// to the next subscriber.
 	//
 	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
-	// that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
-	// go to the next subscriber without using up an attempt.
+	// that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
+	// the next subscriber without using up an attempt.
 	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunnerMessage, GatewayMessage], error)
@@ -161,8 +161,8 @@ type RunnerServiceServer interface {
 	// to the next subscriber.
 	//
 	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
-	// that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
-	// go to the next subscriber without using up an attempt.
+	// that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
+	// the next subscriber without using up an attempt.
 	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Work(grpc.BidiStreamingServer[RunnerMessage, GatewayMessage]) error

@@ -8,10 +8,10 @@ pub struct SubscribeRequest {
     /// Maximum number of unfinished JobCalls on this stream. 0 means 64.
     #[prost(uint32, tag = "2")]
     pub max_in_flight: u32,
-    /// Only these jobs; empty means all.
+    /// IDs of the jobs that the runner accepts; empty means all.
     #[prost(uint64, repeated, tag = "3")]
     pub job_ids: ::prost::alloc::vec::Vec<u64>,
-    /// When a JobCall counts as done.
+    /// Condition under which a JobCall is done.
     #[prost(enumeration = "AckMode", tag = "4")]
     pub ack_mode: i32,
 }
@@ -30,7 +30,7 @@ pub struct JobCall {
     /// The request body, byte for byte. It comes from outside: treat it as untrusted.
     #[prost(bytes = "vec", tag = "4")]
     pub body: ::prost::alloc::vec::Vec<u8>,
-    /// Origin of the call. Integers are decimal, digests and addresses lower-case hex.
+    /// Facts about the origin of the call. Integers are decimal, digests and addresses lower-case hex.
     #[prost(map = "string, string", tag = "5")]
     pub metadata: ::std::collections::HashMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     /// Identifies this delivery in Ack, Nack and Extend.
@@ -42,7 +42,7 @@ pub struct JobCall {
     /// Acceptance time.
     #[prost(message, optional, tag = "8")]
     pub enqueued_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// Expiry of the lease unless extended, by the gateway's clock. It is for logs: the runner's clock may differ.
+    /// Expiry of the lease unless it is extended, by the gateway's clock. Use it only in logs, because the runner's clock may differ.
     #[prost(message, optional, tag = "9")]
     pub lease_expires_at: ::core::option::Option<::prost_types::Timestamp>,
     /// Length of the lease in seconds, from the arrival of this message. Measure it with a monotonic clock.
@@ -69,8 +69,8 @@ pub struct Header {
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }
-/// Charge is an amount for a JobCall that is metered: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
-/// a charge makes the request INVALID_ARGUMENT.
+/// Charge is the amount to charge for a metered JobCall, whose X-X402-PAYMENT-SCHEME is "upto". A charge for any other
+/// JobCall makes the request INVALID_ARGUMENT.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Charge {
     /// Required. At most the ceiling, X-X402-PAYMENT-AMOUNT.
@@ -111,12 +111,11 @@ pub mod ack_request {
         /// Result for the paying client.
         #[prost(message, optional, tag = "3")]
         pub result: ::core::option::Option<super::JobResult>,
-        /// Charge for a JobCall that is metered; unset means the whole ceiling. Nothing is charged with a status outside
-        /// 200 to 299.
+        /// Charge for a metered JobCall. Unset means the whole ceiling. With a status outside 200 to 299, nothing is charged.
         #[prost(message, optional, tag = "4")]
         pub charge: ::core::option::Option<super::Charge>,
-        /// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
-        /// failed, with this status. It is not delivered again, and is no dead letter.
+        /// HTTP status that the paying client gets with the result, 200 to 599; unset means 200. With 400 or above the
+        /// JobCall has failed with this status: it is not delivered again, and does not become a dead letter.
         #[prost(uint32, optional, tag = "5")]
         pub status: ::core::option::Option<u32>,
         /// HTTP headers that the paying client gets with the result. At most 100, and 16 KiB in all. Headers of the connection,
@@ -173,7 +172,7 @@ pub mod nack_request {
         /// Delay; unset means the configured backoff.
         #[prost(message, optional, tag = "1")]
         pub delay: ::core::option::Option<::prost_types::Duration>,
-        /// Reason, kept in case the JobCall becomes a dead letter.
+        /// Reason that is kept if the JobCall becomes a dead letter.
         #[prost(string, tag = "2")]
         pub reason: ::prost::alloc::string::String,
     }
@@ -216,7 +215,7 @@ pub mod extend_request {
         /// Unset keeps the previous progress.
         #[prost(message, optional, tag = "3")]
         pub progress: ::core::option::Option<Progress>,
-        /// Charge for the work done so far, if the JobCall is metered; unset keeps the previous one. It is charged when
+        /// Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges it if
         /// the payment's time ends before the work does.
         #[prost(message, optional, tag = "4")]
         pub charge_so_far: ::core::option::Option<super::Charge>,
@@ -245,11 +244,11 @@ pub struct RunnerMessage {
     /// Opens the stream. Required in the first message, and refused in any other.
     #[prost(message, optional, tag = "1")]
     pub subscribe: ::core::option::Option<SubscribeRequest>,
-    /// Maximum number of unfinished JobCalls from now on, instead of that of subscribe. 0 pauses the stream;
-    /// unset changes nothing.
+    /// Maximum number of unfinished JobCalls from now on, instead of the number in subscribe. 0 pauses the stream; unset
+    /// changes nothing.
     #[prost(uint32, optional, tag = "2")]
     pub max_in_flight: ::core::option::Option<u32>,
-    /// Repeated in the Statuses of this message.
+    /// Number that the Statuses of this message repeat.
     #[prost(uint64, tag = "3")]
     pub sequence: u64,
     /// JobCalls that are finished.
@@ -298,7 +297,7 @@ pub struct Statuses {
     #[prost(string, tag = "6")]
     pub error_message: ::prost::alloc::string::String,
 }
-/// AckMode determines when a delivered JobCall counts as done.
+/// AckMode determines when a delivered JobCall is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum AckMode {
@@ -306,7 +305,7 @@ pub enum AckMode {
     Unspecified = 0,
     /// Done when the runner calls Ack.
     Explicit = 1,
-    /// Done once written to the stream; lost if the runner dies holding it.
+    /// Done once the JobCall is written to the stream. The JobCall is lost if the runner dies before it finishes.
     OnSend = 2,
 }
 impl AckMode {
@@ -515,9 +514,9 @@ pub mod runner_service_client {
         /// Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
         /// to the next subscriber.
         ///
-        /// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the
-        /// statuses that are due, and ends the stream. It takes JobCalls that crossed the pause for ones that the runner
-        /// ignored: they go to the next subscriber without using up an attempt.
+        /// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
+        /// that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
+        /// the next subscriber without using up an attempt.
         /// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
         /// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
         pub async fn work(

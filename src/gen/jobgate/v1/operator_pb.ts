@@ -127,7 +127,7 @@ export type GetInfoResponse_StoreStatus = Message<"jobgate.v1.GetInfoResponse.St
   full: boolean;
 
   /**
-   * Reason why it is not writable.
+   * Reason why the store is not writable.
    *
    * @generated from field: string reason = 3;
    */
@@ -141,7 +141,7 @@ export type GetInfoResponse_StoreStatus = Message<"jobgate.v1.GetInfoResponse.St
   pending: bigint;
 
   /**
-   * Most unfinished JobCalls.
+   * Largest number of unfinished JobCalls.
    *
    * @generated from field: uint64 max_pending = 5;
    */
@@ -213,7 +213,7 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   oldestReadyAt?: Timestamp | undefined;
 
   /**
-   * Dead JobCalls among paid_calls that no refund was ever due for. refunds counts a declined refund.
+   * Dead letters among paid_calls for which no refund was ever due. A declined refund is counted in refunds.
    *
    * @generated from field: uint64 kept = 6;
    */
@@ -227,7 +227,7 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   refunds: GetTotalsResponse_Refunds[];
 
   /**
-   * Dead ones among paid_calls that their buyers were not charged for.
+   * Dead letters among paid_calls whose buyers were not charged.
    *
    * @generated from field: uint64 uncharged = 8;
    */
@@ -241,7 +241,7 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   deferred?: GetTotalsResponse_Deferred | undefined;
 
   /**
-   * Everything that is paused, the longest paused first.
+   * Whatever is paused, the longest paused first.
    *
    * @generated from field: repeated jobgate.v1.Pausable paused = 10;
    */
@@ -255,7 +255,7 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   channels: GetTotalsResponse_Channels[];
 
   /**
-   * Alerts about payments by kind; none of a kind without alerts.
+   * Alerts about payments by kind. A kind without alerts has no entry.
    *
    * @generated from field: repeated jobgate.v1.GetTotalsResponse.PaymentAlerts payment_alerts = 12;
    */
@@ -556,7 +556,7 @@ export type GetTotalsResponse_Refunds = Message<"jobgate.v1.GetTotalsResponse.Re
   amountText: string;
 
   /**
-   * When the oldest one became owed.
+   * Time at which the oldest refund became owed.
    *
    * @generated from field: google.protobuf.Timestamp oldest_at = 8;
    */
@@ -612,7 +612,7 @@ export type GetTotalsResponse_Channels = Message<"jobgate.v1.GetTotalsResponse.C
   unclaimedText: string;
 
   /**
-   * Since when the oldest of it waits. Unset if nothing waits.
+   * Time from which the oldest of these charges waits. Unset if none waits.
    *
    * @generated from field: google.protobuf.Timestamp oldest_at = 6;
    */
@@ -682,7 +682,7 @@ export type GetTotalsResponse_Callbacks = Message<"jobgate.v1.GetTotalsResponse.
   dead: bigint;
 
   /**
-   * When the event of the oldest pending one happened. Unset if none is pending.
+   * Time of the event of the oldest pending callback. Unset if none is pending.
    *
    * @generated from field: google.protobuf.Timestamp oldest_pending_at = 4;
    */
@@ -731,7 +731,7 @@ export type HeldKey = Message<"jobgate.v1.HeldKey"> & {
   waiting: bigint;
 
   /**
-   * Time at which it became a dead letter; absent if none holds the key up.
+   * Time at which the call that holds the key up became a dead letter. Unset if none does.
    *
    * @generated from field: google.protobuf.Timestamp since = 5;
    */
@@ -745,7 +745,7 @@ export type HeldKey = Message<"jobgate.v1.HeldKey"> & {
   pause?: Pausable_Details | undefined;
 
   /**
-   * True if a JobCall of the paused key is out, and may finish.
+   * True if a runner has a JobCall of the paused key, which may finish.
    *
    * @generated from field: bool is_one_out = 7;
    */
@@ -955,7 +955,7 @@ export type Pausable = Message<"jobgate.v1.Pausable"> & {
   key: string;
 
   /**
-   * Name of a job or endpoint that has one. Without a name, title or route of a job.
+   * Name of a job or endpoint, if it has a name. A job without a name has its title or route here.
    *
    * @generated from field: string name = 3;
    */
@@ -983,7 +983,7 @@ export type Pausable = Message<"jobgate.v1.Pausable"> & {
   alwaysRefuses: boolean;
 
   /**
-   * True for what is paused and has left the configuration.
+   * True if it has left the configuration and is still paused.
    *
    * @generated from field: bool removed = 7;
    */
@@ -1062,7 +1062,7 @@ export const ListPausablesRequestSchema: GenMessage<ListPausablesRequest> = /*@_
   messageDesc(file_jobgate_v1_operator, 12);
 
 /**
- * ListPausablesResponse holds each of them once.
+ * ListPausablesResponse holds each pausable once.
  *
  * @generated from message jobgate.v1.ListPausablesResponse
  */
@@ -1089,8 +1089,8 @@ export const ListPausablesResponseSchema: GenMessage<ListPausablesResponse> = /*
  */
 export type PauseRequest = Message<"jobgate.v1.PauseRequest"> & {
   /**
-   * SERVICE/INDEX, name, title or route of a job, path or name of a webhook endpoint, or name of an API. `job:`, `endpoint:` or `api:` before it chooses
-   * among several of one name.
+   * SERVICE/INDEX, name, title or route of a job, path or name of a webhook endpoint, or name of an API. `job:`, `endpoint:` or `api:` before
+   * the name chooses among several.
    *
    * @generated from field: string target = 1;
    */
@@ -1188,7 +1188,7 @@ export const ResumeRequestSchema: GenMessage<ResumeRequest> = /*@__PURE__*/
  */
 export type ResumeResponse = Message<"jobgate.v1.ResumeResponse"> & {
   /**
-   * Without a pause.
+   * The resumed entry, which has no pause.
    *
    * @generated from field: jobgate.v1.Pausable resumed = 1;
    */
@@ -1258,28 +1258,28 @@ export type Call = Message<"jobgate.v1.Call"> & {
   attempts: number;
 
   /**
-   * Names of the runners that the delivery was claimed for which goes on, or ended the call. Empty if there is none.
+   * Runners of the current delivery, or of the last delivery if the call has ended. Empty if there is none.
    *
    * @generated from field: string subscriber = 8;
    */
   subscriber: string;
 
   /**
-   * Acceptance time; of a paid call, the time it was paid.
+   * Acceptance time. For a paid call, the time of the payment.
    *
    * @generated from field: google.protobuf.Timestamp enqueued_at = 9;
    */
   enqueuedAt?: Timestamp | undefined;
 
   /**
-   * End of the lease or of the retry delay. Unset if neither is under way.
+   * End of the lease or of the retry delay. Unset without a lease and a delay.
    *
    * @generated from field: google.protobuf.Timestamp due_at = 10;
    */
   dueAt?: Timestamp | undefined;
 
   /**
-   * Time it was acked or became a dead letter. Unset before.
+   * Time at which the call was acked or became a dead letter. Unset before.
    *
    * @generated from field: google.protobuf.Timestamp finished_at = 11;
    */
@@ -1441,13 +1441,13 @@ export const ListCallsResponseSchema: GenMessage<ListCallsResponse> = /*@__PURE_
   messageDesc(file_jobgate_v1_operator, 20);
 
 /**
- * SearchRequest names what is looked for.
+ * SearchRequest has the text to search for.
  *
  * @generated from message jobgate.v1.SearchRequest
  */
 export type SearchRequest = Message<"jobgate.v1.SearchRequest"> & {
   /**
-   * Beginning of what is looked for; blanks around it are ignored.
+   * Text with which the entries begin. Blanks around it are ignored.
    *
    * @generated from field: string text = 1;
    */
@@ -1462,7 +1462,7 @@ export const SearchRequestSchema: GenMessage<SearchRequest> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 21);
 
 /**
- * SearchResponse holds what was found.
+ * SearchResponse holds the entries that were found.
  *
  * @generated from message jobgate.v1.SearchResponse
  */
@@ -1475,14 +1475,14 @@ export type SearchResponse = Message<"jobgate.v1.SearchResponse"> & {
   results: SearchResult[];
 
   /**
-   * Kinds of which more than 20 were found.
+   * Kinds with more than 20 results.
    *
    * @generated from field: repeated jobgate.v1.SearchKind more = 2;
    */
   more: SearchKind[];
 
   /**
-   * True while the search does not know all calls yet, because the store was filled without it.
+   * True while jobgate still indexes calls that were stored before it had a search.
    *
    * @generated from field: bool is_incomplete = 3;
    */
@@ -1524,7 +1524,7 @@ export type SearchResult = Message<"jobgate.v1.SearchResult"> & {
   name: string;
 
   /**
-   * The call, of the kinds that belong to one. Of a key, the dead letter that holds it up, or the next call that waits for it.
+   * Call of the entry, for kinds that belong to a call. For a key, the dead letter that holds the key up, or the next call that waits.
    *
    * @generated from field: optional uint64 call_id = 4;
    */
@@ -1559,7 +1559,7 @@ export type SearchResult = Message<"jobgate.v1.SearchResult"> & {
   state: CallState;
 
   /**
-   * When the call was accepted, or the request refused.
+   * Time at which the call was accepted, or the request refused.
    *
    * @generated from field: google.protobuf.Timestamp at = 9;
    */
@@ -1629,7 +1629,7 @@ export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
   call?: Call | undefined;
 
   /**
-   * Events of the call, oldest first. Of the deliveries without success, the latest ten are kept.
+   * Events of the call, oldest first. Only the latest ten failed deliveries are kept.
    *
    * @generated from field: repeated jobgate.v1.Event timeline = 2;
    */
@@ -1650,7 +1650,7 @@ export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
   metadata: { [key: string]: string };
 
   /**
-   * Money to give back for it; unset if there is none.
+   * Refund of the call. Unset if there is none.
    *
    * @generated from field: jobgate.v1.Refund refund = 5;
    */
@@ -1664,14 +1664,15 @@ export type GetCallResponse = Message<"jobgate.v1.GetCallResponse"> & {
   callbacks: Callback[];
 
   /**
-   * Reasons why the call waits, a sentence each, as this process knows them. Empty unless it waits for its payment or a runner.
+   * Reasons why the call waits, as far as this process knows them, a sentence for each. Empty unless the call waits for its payment or a
+   * runner.
    *
    * @generated from field: repeated string wait_reasons = 7;
    */
   waitReasons: string[];
 
   /**
-   * Its key of order_by; empty if it has none, and once it has ended.
+   * Key of order_by. Empty if the call has no key or has ended.
    *
    * @generated from field: string order_key = 8;
    */
@@ -1741,7 +1742,7 @@ export type ResendCallResponse = Message<"jobgate.v1.ResendCallResponse"> & {
   callId: bigint;
 
   /**
-   * False if an earlier request with the same key made it.
+   * False if an earlier request with the same key made the JobCall.
    *
    * @generated from field: bool is_new = 2;
    */
@@ -1769,7 +1770,7 @@ export type GetCallContentRequest = Message<"jobgate.v1.GetCallContentRequest"> 
   callId: bigint;
 
   /**
-   * Name of who looks, for the log; empty if it is not known. At most 200 characters.
+   * Name of the reader, for the log; empty if it is not known. At most 200 characters.
    *
    * @generated from field: string by = 2;
    */
@@ -1784,13 +1785,13 @@ export const GetCallContentRequestSchema: GenMessage<GetCallContentRequest> = /*
   messageDesc(file_jobgate_v1_operator, 28);
 
 /**
- * GetCallContentResponse holds what a client sent and got.
+ * GetCallContentResponse holds the body that a client sent, and the result that the client got.
  *
  * @generated from message jobgate.v1.GetCallContentResponse
  */
 export type GetCallContentResponse = Message<"jobgate.v1.GetCallContentResponse"> & {
   /**
-   * The first 65536 bytes of the body. Not set once the JobCall is done, because its body is then not kept.
+   * The first 65536 bytes of the body. Unset once the JobCall is done, because jobgate then keeps no body.
    *
    * @generated from field: optional bytes body = 1;
    */
@@ -1804,7 +1805,7 @@ export type GetCallContentResponse = Message<"jobgate.v1.GetCallContentResponse"
   bodyBytes: bigint;
 
   /**
-   * The first 65536 bytes of the result. Not set if no result is kept.
+   * The first 65536 bytes of the result. Unset if no result is kept.
    *
    * @generated from field: optional bytes result = 3;
    */
@@ -2008,7 +2009,7 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
   closed?: PaymentClosing | undefined;
 
   /**
-   * Most that can be charged, in base units of the token; empty unless the payment is deferred.
+   * Ceiling of the charge, in base units of the token. Empty unless the payment is deferred.
    *
    * @generated from field: string ceiling = 19;
    */
@@ -2022,14 +2023,14 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
   ceilingText: string;
 
   /**
-   * Charge that the runner last reported for its work so far, in base units of the token; empty if none.
+   * Charge that the runner last reported for its work so far, in base units of the token. Empty if it reported none.
    *
    * @generated from field: string charge_so_far = 21;
    */
   chargeSoFar: string;
 
   /**
-   * State of its refund; unspecified if it has none. A settled payment stays settled when its money is given back.
+   * State of the refund. Unspecified without a refund. A payment stays settled when its money is given back.
    *
    * @generated from field: jobgate.v1.RefundState refund_state = 22;
    */
@@ -2330,7 +2331,7 @@ export const ClosePaymentRequestSchema: GenMessage<ClosePaymentRequest> = /*@__P
  */
 export type ClosePaymentResponse = Message<"jobgate.v1.ClosePaymentResponse"> & {
   /**
-   * The entry as it is now.
+   * The entry after the decision.
    *
    * @generated from field: jobgate.v1.Payment payment = 1;
    */
@@ -2351,7 +2352,7 @@ export const ClosePaymentResponseSchema: GenMessage<ClosePaymentResponse> = /*@_
  */
 export type AdoptPaymentRequest = Message<"jobgate.v1.AdoptPaymentRequest"> & {
   /**
-   * Hash of 0x and 64 hex digits on an EVM chain; what names a transaction on other networks.
+   * Hash on an EVM chain: 0x and 64 hex digits. On other networks, the name that transactions have there.
    *
    * @generated from field: string transaction = 1;
    */
@@ -2547,16 +2548,17 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   state: RefundState;
 
   /**
-   * True while it is owed and waits for ApproveRefund or DeclineRefund, or for the chain to show its payment: ApproveRefund
-   * then sends it without that proof. True while it is being sent, too, once the RPC no longer has the blocks that may have its
-   * transaction: ApproveRefund then says that no block has the transaction, and another one is sent.
+   * True if the refund waits for an operator. An owed refund waits for ApproveRefund or DeclineRefund, or until the chain shows its
+   * payment: ApproveRefund then sends the refund without that proof. A refund that is being sent waits once the RPC no longer has the
+   * blocks that may hold its transaction: with ApproveRefund the operator states that no block holds it, and jobgate sends another
+   * transaction.
    *
    * @generated from field: bool asks = 3;
    */
   asks: boolean;
 
   /**
-   * Reason why it waits or failed.
+   * Reason why the refund waits or failed.
    *
    * @generated from field: string reason = 4;
    */
@@ -2612,7 +2614,7 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   attempt: number;
 
   /**
-   * Hash of the transaction, once it was mined, or once it asks while it is being sent.
+   * Hash of the transaction, once it was mined, or once the refund waits for an operator while it is being sent.
    *
    * @generated from field: string transaction = 12;
    */
@@ -2626,7 +2628,7 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   decision?: Refund_Decision | undefined;
 
   /**
-   * When it became owed.
+   * Time at which the refund became owed.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 14;
    */
@@ -2690,7 +2692,7 @@ export const Refund_DecisionSchema: GenMessage<Refund_Decision> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 41, 0);
 
 /**
- * PaymentAlert is a decided payment that a person should look at.
+ * PaymentAlert is a decided payment that a person should check.
  *
  * @generated from message jobgate.v1.PaymentAlert
  */
@@ -2710,7 +2712,7 @@ export type PaymentAlert = Message<"jobgate.v1.PaymentAlert"> & {
   kind: PaymentAlertKind;
 
   /**
-   * When jobgate noticed it.
+   * Time at which jobgate noticed the trouble.
    *
    * @generated from field: google.protobuf.Timestamp at = 3;
    */
@@ -2766,7 +2768,7 @@ export type PaymentAlert = Message<"jobgate.v1.PaymentAlert"> & {
   payer: string;
 
   /**
-   * Base units that were not charged, that moved all the same, or that were recorded and did not move, decimal.
+   * Base units of the token, decimal: uncharged, moved against the record, or recorded and not moved.
    *
    * @generated from field: string amount = 11;
    */
@@ -2928,7 +2930,7 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   authorizer: string;
 
   /**
-   * True if the configuration does not have that key: nothing can be claimed or paid back.
+   * True if the configuration lacks that key, so that nothing can be claimed or paid back.
    *
    * @generated from field: bool key_missing = 10;
    */
@@ -2942,14 +2944,14 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   deposited: string;
 
   /**
-   * The same as text, which says so while a deposit is not decided.
+   * The same as text. The text says so while a deposit is undecided.
    *
    * @generated from field: string deposited_text = 12;
    */
   depositedText: string;
 
   /**
-   * Sum of the prices of the sold calls whose price was not charged back.
+   * Sum of the prices of the sold calls, without prices that were charged back.
    *
    * @generated from field: string charged = 13;
    */
@@ -3005,14 +3007,14 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   unclaimedText: string;
 
   /**
-   * Since when final charges wait to be claimed. Unset if none do.
+   * Time from which final charges wait to be claimed. Unset if none wait.
    *
    * @generated from field: google.protobuf.Timestamp due_since = 21;
    */
   dueSince?: Timestamp | undefined;
 
   /**
-   * When its payer began to withdraw. Unset if no withdrawal is pending.
+   * Time at which the payer began to withdraw. Unset if no withdrawal is pending.
    *
    * @generated from field: google.protobuf.Timestamp withdraw_requested_at = 22;
    */
@@ -3062,7 +3064,7 @@ export const ChannelSchema: GenMessage<Channel> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 45);
 
 /**
- * Refund is what the payer was last paid back.
+ * Refund is the last amount that was paid back to the payer.
  *
  * @generated from message jobgate.v1.Channel.Refund
  */
@@ -3272,7 +3274,7 @@ export const GetChannelResponse_ChargeSchema: GenMessage<GetChannelResponse_Char
   messageDesc(file_jobgate_v1_operator, 49, 0);
 
 /**
- * Decision is what an operator had done.
+ * Decision is an action that an operator requested.
  *
  * @generated from message jobgate.v1.GetChannelResponse.Decision
  */
@@ -3314,7 +3316,7 @@ export const GetChannelResponse_DecisionSchema: GenMessage<GetChannelResponse_De
   messageDesc(file_jobgate_v1_operator, 49, 1);
 
 /**
- * ClaimChannelsRequest names a channel or none, and who has it claimed.
+ * ClaimChannelsRequest names one channel or none, and the operator who claims.
  *
  * @generated from message jobgate.v1.ClaimChannelsRequest
  */
@@ -3349,7 +3351,7 @@ export const ClaimChannelsRequestSchema: GenMessage<ClaimChannelsRequest> = /*@_
   messageDesc(file_jobgate_v1_operator, 50);
 
 /**
- * ClaimChannelsResponse tells what is being claimed.
+ * ClaimChannelsResponse has the number of channels that are being claimed.
  *
  * @generated from message jobgate.v1.ClaimChannelsResponse
  */
@@ -3370,7 +3372,7 @@ export const ClaimChannelsResponseSchema: GenMessage<ClaimChannelsResponse> = /*
   messageDesc(file_jobgate_v1_operator, 51);
 
 /**
- * RefundChannelRequest names a channel, and who has its payer paid back.
+ * RefundChannelRequest names a channel, and the operator who pays its payer back.
  *
  * @generated from message jobgate.v1.RefundChannelRequest
  */
@@ -3461,7 +3463,7 @@ export const ResumeChannelsRequestSchema: GenMessage<ResumeChannelsRequest> = /*
   messageDesc(file_jobgate_v1_operator, 54);
 
 /**
- * ResumeChannelsResponse tells what became of some of the channels.
+ * ResumeChannelsResponse counts the channels that one call handled.
  *
  * @generated from message jobgate.v1.ResumeChannelsResponse
  */
@@ -3474,14 +3476,14 @@ export type ResumeChannelsResponse = Message<"jobgate.v1.ResumeChannelsResponse"
   resumed: bigint;
 
   /**
-   * Channels that their chain contradicts. They stay stopped, and ListChannels has the reasons.
+   * Channels whose sums the chain contradicts. They stay stopped, and ListChannels has the reasons.
    *
    * @generated from field: repeated jobgate.v1.Channel stopped = 2;
    */
   stopped: Channel[];
 
   /**
-   * Token of the next call; empty once all channels were looked at.
+   * Token of the next call; empty once all channels were handled.
    *
    * @generated from field: string next_page_token = 3;
    */
@@ -3558,21 +3560,21 @@ export type Callback = Message<"jobgate.v1.Callback"> & {
   reason: string;
 
   /**
-   * When the event happened.
+   * Time of the event.
    *
    * @generated from field: google.protobuf.Timestamp happened_at = 9;
    */
   happenedAt?: Timestamp | undefined;
 
   /**
-   * Next request while it is pending.
+   * Time of the next request while the callback is pending.
    *
    * @generated from field: google.protobuf.Timestamp due_at = 10;
    */
   dueAt?: Timestamp | undefined;
 
   /**
-   * When it was sent or given up.
+   * Time at which the callback was sent or given up.
    *
    * @generated from field: google.protobuf.Timestamp ended_at = 11;
    */
@@ -3600,7 +3602,7 @@ export type ListCallbacksRequest = Message<"jobgate.v1.ListCallbacksRequest"> & 
   state: CallbackState;
 
   /**
-   * Only those about this JobCall; 0 means all.
+   * Only callbacks about this JobCall; 0 means all.
    *
    * @generated from field: uint64 call_id = 2;
    */
@@ -3705,7 +3707,7 @@ export const RetryCallbackResponseSchema: GenMessage<RetryCallbackResponse> = /*
  */
 export type TestCallbacksRequest = Message<"jobgate.v1.TestCallbacksRequest"> & {
   /**
-   * Only this one; empty means all.
+   * Only this URL; empty means all.
    *
    * @generated from field: string url = 1;
    */
@@ -3944,13 +3946,13 @@ export const DeclineRefundResponseSchema: GenMessage<DeclineRefundResponse> = /*
   messageDesc(file_jobgate_v1_operator, 68);
 
 /**
- * Movement is one change of one account's balance. What is not known is empty.
+ * Movement is one change of one account's balance. Unknown fields are empty.
  *
  * @generated from message jobgate.v1.Movement
  */
 export type Movement = Message<"jobgate.v1.Movement"> & {
   /**
-   * When jobgate recorded it.
+   * Time at which jobgate recorded the movement.
    *
    * @generated from field: google.protobuf.Timestamp time = 1;
    */
@@ -3971,7 +3973,7 @@ export type Movement = Message<"jobgate.v1.Movement"> & {
   network: string;
 
   /**
-   * Symbol of the token; native for the network's own coin, which fees are paid in.
+   * Symbol of the token. native is the network's own coin, in which fees are paid.
    *
    * @generated from field: string token = 4;
    */
@@ -3999,7 +4001,7 @@ export type Movement = Message<"jobgate.v1.Movement"> & {
   block: string;
 
   /**
-   * Base units, negative when they leave the account.
+   * Base units of the token, decimal. Negative if the money leaves the account.
    *
    * @generated from field: string base_units = 8;
    */
@@ -4027,7 +4029,7 @@ export type Movement = Message<"jobgate.v1.Movement"> & {
   counterparty: string;
 
   /**
-   * ID of the JobCall. Not set for a fee, like all fields of the sale.
+   * ID of the JobCall. Unset for a fee, like all fields of the sale.
    *
    * @generated from field: optional uint64 call_id = 12;
    */
@@ -4147,7 +4149,7 @@ export const ListMovementsResponseSchema: GenMessage<ListMovementsResponse> = /*
   messageDesc(file_jobgate_v1_operator, 71);
 
 /**
- * SumMovementsRequest selects days, and what sums are of.
+ * SumMovementsRequest selects days, and the groups of the sums.
  *
  * @generated from message jobgate.v1.SumMovementsRequest
  */
@@ -4189,14 +4191,14 @@ export const SumMovementsRequestSchema: GenMessage<SumMovementsRequest> = /*@__P
  */
 export type MovementSum = Message<"jobgate.v1.MovementSum"> & {
   /**
-   * Start of the day, if sums are of days.
+   * Start of the day, in sums by day.
    *
    * @generated from field: google.protobuf.Timestamp day = 1;
    */
   day?: Timestamp | undefined;
 
   /**
-   * Service of the job, if sums are of jobs. Not set for movements that belong to no single job.
+   * Service of the job, in sums by job. Unset for movements that belong to no single job.
    *
    * @generated from field: optional uint64 service_id = 2;
    */
@@ -4217,7 +4219,7 @@ export type MovementSum = Message<"jobgate.v1.MovementSum"> & {
   network: string;
 
   /**
-   * Symbol of the token; native for the network's own coin, which fees are paid in.
+   * Symbol of the token. native is the network's own coin, in which fees are paid.
    *
    * @generated from field: string token = 5;
    */
@@ -4266,7 +4268,7 @@ export type MovementSum = Message<"jobgate.v1.MovementSum"> & {
   chargedBack: string;
 
   /**
-   * Charged in payment channels, and withdrawn by their payers before it was claimed.
+   * Charged in payment channels whose payers withdrew the money before it was claimed.
    *
    * @generated from field: string lost = 12;
    */
@@ -4280,7 +4282,7 @@ export type MovementSum = Message<"jobgate.v1.MovementSum"> & {
   fees: string;
 
   /**
-   * Found out later: negative if more was taken back than added.
+   * Corrections of decisions that proved wrong: negative if more was taken back than added.
    *
    * @generated from field: string corrected = 14;
    */
@@ -4414,7 +4416,7 @@ export type Holding = Message<"jobgate.v1.Holding"> & {
   readAt?: Timestamp | undefined;
 
   /**
-   * True if it is too little: below min_balance of the account, or refunds wait for it.
+   * True if the balance is too low: below min_balance of the account, or below the refunds that wait.
    *
    * @generated from field: bool is_short = 9;
    */
@@ -4429,7 +4431,7 @@ export const HoldingSchema: GenMessage<Holding> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 76);
 
 /**
- * ListHoldingsResponse has what is known.
+ * ListHoldingsResponse has the last known balances.
  *
  * @generated from message jobgate.v1.ListHoldingsResponse
  */
@@ -4505,7 +4507,7 @@ export type DeadLetter = Message<"jobgate.v1.DeadLetter"> & {
   enqueuedAt?: Timestamp | undefined;
 
   /**
-   * Time it became a dead letter.
+   * Time at which the JobCall became a dead letter.
    *
    * @generated from field: google.protobuf.Timestamp dead_at = 8;
    */
@@ -4520,8 +4522,8 @@ export const DeadLetterSchema: GenMessage<DeadLetter> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_operator, 78);
 
 /**
- * DeadLetterGroup is all dead letters with one job and one reason, whatever numbers the reason has. Requests name it by its first
- * four fields.
+ * DeadLetterGroup is all dead letters with one job and one reason, whatever numbers the reason has. Requests name a group by its
+ * first four fields.
  *
  * @generated from message jobgate.v1.DeadLetterGroup
  */
@@ -4793,7 +4795,7 @@ export type RetryDeadLettersRequest = Message<"jobgate.v1.RetryDeadLettersReques
   callIds: bigint[];
 
   /**
-   * All dead letters of this group: as many as two seconds allow, and none while half of the queue is taken.
+   * All dead letters of this group, as many as two seconds allow; none while half of the queue is taken.
    *
    * @generated from field: jobgate.v1.DeadLetterGroup group = 2;
    */
@@ -4947,14 +4949,14 @@ export type Rate = Message<"jobgate.v1.Rate"> & {
   symbol: string;
 
   /**
-   * Whole tokens per native unit, decimal: the last good value, usable or not. Empty before the first.
+   * Whole tokens per native unit, decimal: the last good value, even if it is too old to use. Empty before the first value.
    *
    * @generated from field: string rate = 4;
    */
   rate: string;
 
   /**
-   * fixed, chainlink, http, or none for a token that is paid for prices in its own currency alone.
+   * fixed, chainlink, http, or none for a token that pays only prices in its own currency.
    *
    * @generated from field: string source = 5;
    */
@@ -5165,7 +5167,7 @@ export type Runner = Message<"jobgate.v1.Runner"> & {
   inFlight: number;
 
   /**
-   * Maximum of in_flight; 0 or 1 while a target is down.
+   * Largest number of unfinished JobCalls. 0 or 1 while a push target is down.
    *
    * @generated from field: uint32 max_in_flight = 4;
    */
@@ -5259,7 +5261,7 @@ export const ListUntakenJobsResponseSchema: GenMessage<ListUntakenJobsResponse> 
   messageDesc(file_jobgate_v1_operator, 100);
 
 /**
- * UntakenJob is a job whose calls wait, and that no runner connected to this process takes.
+ * UntakenJob is a job whose calls wait, because no runner connected to this process takes them.
  *
  * @generated from message jobgate.v1.UntakenJob
  */
@@ -5286,7 +5288,7 @@ export type UntakenJob = Message<"jobgate.v1.UntakenJob"> & {
   jobId: bigint;
 
   /**
-   * Name, if the configuration has one.
+   * Name of the job; else its title or route. Empty if the configuration has none of them.
    *
    * @generated from field: string name = 4;
    */
@@ -5300,7 +5302,7 @@ export type UntakenJob = Message<"jobgate.v1.UntakenJob"> & {
   calls: bigint;
 
   /**
-   * When the oldest of them was accepted.
+   * Acceptance time of the oldest of these calls.
    *
    * @generated from field: google.protobuf.Timestamp oldest_accepted_at = 6;
    */
@@ -5357,7 +5359,7 @@ export const ListNetworksResponseSchema: GenMessage<ListNetworksResponse> = /*@_
   messageDesc(file_jobgate_v1_operator, 103);
 
 /**
- * Network has the name and the explorer of a network, for people.
+ * Network has the name of a network for people, and its explorer.
  *
  * @generated from message jobgate.v1.Network
  */
@@ -5469,7 +5471,7 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   jobId: bigint;
 
   /**
-   * Name. Without a name, title or route of a paid job: POST /words. Empty if it has none of them.
+   * Name; else the title or route of a paid job, such as POST /words. Empty if it has none of them.
    *
    * @generated from field: string name = 5;
    */
@@ -5483,21 +5485,21 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   description: string;
 
   /**
-   * Present price of a paid job, $0.01 or in wei. Empty while it is not known.
+   * Current price of a paid job, such as $0.01, or in wei. Empty while it is unknown.
    *
    * @generated from field: string price = 7;
    */
   price: string;
 
   /**
-   * The price in each token that can pay it now, in whole tokens with the symbol.
+   * The price in each token in which the job can be paid now, in whole tokens with the symbol.
    *
    * @generated from field: repeated string amounts = 8;
    */
   amounts: string[];
 
   /**
-   * Scheme of a webhook endpoint. Check of the caller of a restricted paid job; empty if anyone may buy it.
+   * Scheme of a webhook endpoint, or check of the callers of a restricted job. Empty if anyone may buy the job.
    *
    * @generated from field: string auth = 9;
    */
@@ -5518,7 +5520,7 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   refusals: Endpoint_Refusals[];
 
   /**
-   * Requests for a paid job without a payment, answered with its price. accepted / offers is the conversion.
+   * Requests for a paid job without a payment, answered with its price. The conversion is accepted / offers.
    *
    * @generated from field: uint64 offers = 12;
    */
@@ -5532,15 +5534,15 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   apiCalls: Endpoint_Outcome[];
 
   /**
-   * Time of the API for those calls. Unset without one.
+   * Time that the API took for those calls. Unset without such a call.
    *
    * @generated from field: jobgate.v1.Endpoint.Times api_times = 14;
    */
   apiTimes?: Endpoint_Times | undefined;
 
   /**
-   * Time of paid requests that waited for the result and got it, to the beginning of the answer: the API or runner, and
-   * everything around it, settlement too. Unset without one.
+   * Time from a paid request that got its result to the beginning of the answer. It includes the settlement, and the API or runner.
+   * Unset without such a request.
    *
    * @generated from field: jobgate.v1.Endpoint.Times answer_times = 15;
    */
@@ -5624,14 +5626,14 @@ export const Endpoint_OutcomeSchema: GenMessage<Endpoint_Outcome> = /*@__PURE__*
  */
 export type Endpoint_Times = Message<"jobgate.v1.Endpoint.Times"> & {
   /**
-   * Half take at most this.
+   * Median.
    *
    * @generated from field: google.protobuf.Duration p50 = 1;
    */
   p50?: Duration | undefined;
 
   /**
-   * 95 of 100 take at most this.
+   * 95th percentile.
    *
    * @generated from field: google.protobuf.Duration p95 = 2;
    */
@@ -5652,7 +5654,7 @@ export const Endpoint_TimesSchema: GenMessage<Endpoint_Times> = /*@__PURE__*/
  */
 export type Endpoint_Access = Message<"jobgate.v1.Endpoint.Access"> & {
   /**
-   * The way in: key, sign_in or payment.
+   * Kind of access: key, sign_in or payment.
    *
    * @generated from field: string by = 1;
    */
@@ -5715,7 +5717,7 @@ export const GetActivityRequestSchema: GenMessage<GetActivityRequest> = /*@__PUR
  */
 export type GetActivityResponse = Message<"jobgate.v1.GetActivityResponse"> & {
   /**
-   * Oldest first. The last one is not over.
+   * Oldest first. The last bucket is still being filled.
    *
    * @generated from field: repeated jobgate.v1.Activity activity = 1;
    */
@@ -5807,8 +5809,8 @@ export const GetConfigurationRequestSchema: GenMessage<GetConfigurationRequest> 
  */
 export type GetConfigurationResponse = Message<"jobgate.v1.GetConfigurationResponse"> & {
   /**
-   * Tables and keys as the configuration file spells them, defaults and reloads included. Of a secret it has where the
-   * secret comes from, or "set"; of a private key the account; of a URL that may hold a secret the host.
+   * Tables and keys as the configuration file spells them, with defaults, and as the last reload left them. A secret is replaced by
+   * its source or "set", a private key by its account, and a URL that may hold a secret by its host.
    *
    * @generated from field: google.protobuf.Struct configuration = 1;
    */
@@ -5823,7 +5825,7 @@ export const GetConfigurationResponseSchema: GenMessage<GetConfigurationResponse
   messageDesc(file_jobgate_v1_operator, 112);
 
 /**
- * TailRequest selects how far back a Tail begins.
+ * TailRequest selects the earlier events that a Tail begins with.
  *
  * @generated from message jobgate.v1.TailRequest
  */
@@ -6049,7 +6051,7 @@ export type Event_Delivered = Message<"jobgate.v1.Event.Delivered"> & {
   leaseExpiresAt?: Timestamp | undefined;
 
   /**
-   * Names of the runners it was claimed for.
+   * Runners of the delivery.
    *
    * @generated from field: string subscriber = 4;
    */
@@ -6303,7 +6305,7 @@ export const Event_PaymentBegunSchema: GenMessage<Event_PaymentBegun> = /*@__PUR
   messageDesc(file_jobgate_v1_operator, 115, 8);
 
 /**
- * RefundChanged: a refund is in another state, or an operator decided about it.
+ * RefundChanged: a refund has changed its state, or an operator has decided about it.
  *
  * @generated from message jobgate.v1.Event.RefundChanged
  */
@@ -6393,7 +6395,7 @@ export type RefusedPayment = Message<"jobgate.v1.RefusedPayment"> & {
   id: bigint;
 
   /**
-   * When jobgate refused it.
+   * Time of the refusal.
    *
    * @generated from field: google.protobuf.Timestamp refused_at = 2;
    */
@@ -6435,7 +6437,7 @@ export type RefusedPayment = Message<"jobgate.v1.RefusedPayment"> & {
   message: string;
 
   /**
-   * Reason that the facilitator or another server gave; empty if it gave none.
+   * Reason that the facilitator or another server gave. Empty without a reason.
    *
    * @generated from field: string reason = 8;
    */
@@ -6456,7 +6458,7 @@ export type RefusedPayment = Message<"jobgate.v1.RefusedPayment"> & {
   network: string;
 
   /**
-   * Token units, decimal.
+   * Base units of the token, decimal.
    *
    * @generated from field: string amount = 11;
    */
@@ -6632,7 +6634,7 @@ export type RefusedPaymentCount = Message<"jobgate.v1.RefusedPaymentCount"> & {
   code: string;
 
   /**
-   * Reason that the facilitator or another server gave; empty if it gave none.
+   * Reason that the facilitator or another server gave. Empty without a reason.
    *
    * @generated from field: string reason = 4;
    */
@@ -6646,7 +6648,7 @@ export type RefusedPaymentCount = Message<"jobgate.v1.RefusedPaymentCount"> & {
   count: bigint;
 
   /**
-   * When the newest was refused.
+   * Time of the newest refusal.
    *
    * @generated from field: google.protobuf.Timestamp newest_refused_at = 6;
    */
@@ -6667,7 +6669,7 @@ export const RefusedPaymentCountSchema: GenMessage<RefusedPaymentCount> = /*@__P
  */
 export const PaymentState = {
   /**
-   * Never sent. In a filter: all.
+   * Never sent. In a filter: all states.
    *
    * @generated from enum value: PAYMENT_STATE_UNSPECIFIED = 0;
    */
@@ -6743,7 +6745,7 @@ export const PaymentStateSchema: GenEnum<PaymentState> = /*@__PURE__*/
  */
 export const CallState = {
   /**
-   * Never sent. In a filter: all.
+   * Never sent. In a filter: all states.
    *
    * @generated from enum value: CALL_STATE_UNSPECIFIED = 0;
    */
@@ -6971,7 +6973,7 @@ export const DeadLetterStatus = {
   NOT_FOUND: 2,
 
   /**
-   * Not retried: its buyer was not charged, or is or may be paid back. A refund that failed can be declined first.
+   * Not retried, because its buyer was not charged, or is or might be paid back. Decline a failed refund first.
    *
    * @generated from enum value: DEAD_LETTER_STATUS_REFUND_BEGUN = 3;
    */
@@ -7005,7 +7007,7 @@ export const CallbackState = {
   UNSPECIFIED: 0,
 
   /**
-   * Is tried until it is sent or given up.
+   * Sent again until it succeeds or is given up.
    *
    * @generated from enum value: CALLBACK_STATE_PENDING = 1;
    */
@@ -7170,21 +7172,21 @@ export const ChannelChargeState = {
   OPEN: 2,
 
   /**
-   * Its call has ended, and it can be claimed.
+   * Its call has ended: the charge can be claimed.
    *
    * @generated from enum value: CHANNEL_CHARGE_STATE_KEPT = 3;
    */
   KEPT: 3,
 
   /**
-   * Its call failed, and it was charged back.
+   * Its call failed, and the charge was taken back.
    *
    * @generated from enum value: CHANNEL_CHARGE_STATE_RETURNED = 4;
    */
   RETURNED: 4,
 
   /**
-   * Its call failed, and the operator decides whether it is charged back.
+   * Its call failed, and the operator decides whether the charge is taken back.
    *
    * @generated from enum value: CHANNEL_CHARGE_STATE_ASKED = 5;
    */
@@ -7308,7 +7310,7 @@ export const MovementKind = {
   NETWORK_FEE: 4,
 
   /**
-   * Takes back a payment that the operator closed as paid, and the chain shows as not paid.
+   * Takes back a payment that the operator closed as paid, although the chain shows that it was not.
    *
    * @generated from enum value: MOVEMENT_KIND_CORRECTION = 5;
    */
@@ -7336,7 +7338,7 @@ export const MovementKindSchema: GenEnum<MovementKind> = /*@__PURE__*/
   enumDesc(file_jobgate_v1_operator, 10);
 
 /**
- * MovementGroup is what sums of the books are of. Each sum is of one token on one network.
+ * MovementGroup says what the sums of the books are grouped by. Each sum has one token on one network.
  *
  * @generated from enum jobgate.v1.MovementGroup
  */
@@ -7363,7 +7365,7 @@ export const MovementGroup = {
   NETWORK: 2,
 
   /**
-   * Jobs. Fees and losses are not of one job.
+   * Jobs. Fees and losses belong to no job.
    *
    * @generated from enum value: MOVEMENT_GROUP_JOB = 3;
    */
@@ -7378,7 +7380,7 @@ export const MovementGroup = {
 } as const;
 
 /**
- * MovementGroup is what sums of the books are of. Each sum is of one token on one network.
+ * MovementGroup says what the sums of the books are grouped by. Each sum has one token on one network.
  *
  * @generated from enum jobgate.v1.MovementGroup
  */
@@ -7421,7 +7423,7 @@ export const OperatorService: GenService<{
   /**
    * ListCalls pages through JobCalls, finished ones too, newest first.
    *
-   * Each page looks at a bounded number of calls: one can be short, or empty, although a next_page_token follows.
+   * jobgate examines a bounded number of calls for each page: a page can be short, or empty, although it has a next_page_token.
    * The JobCall of a failed payment was never queued, and is not listed: see ListPayments.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListCalls
@@ -7433,7 +7435,7 @@ export const OperatorService: GenService<{
   },
   /**
    * Search finds calls, transactions, payers, payment identifiers, refused requests, jobs, dead letters, metadata and order keys
-   * by what they begin with, in any letter case but of order keys. New entries are found within seconds.
+   * by the text that they begin with. The letter case matters for order keys alone. New entries are found within seconds.
    *
    * INVALID_ARGUMENT for a text that is empty, shorter than three characters (unless it is the number of a call), or too long.
    *
@@ -7455,7 +7457,7 @@ export const OperatorService: GenService<{
     output: typeof GetCallResponseSchema;
   },
   /**
-   * GetCallContent returns the body and the result of one JobCall, as far as they are kept, and logs that they were looked at.
+   * GetCallContent returns the body and the result of one JobCall, as far as they are kept, and logs who read them.
    *
    * PERMISSION_DENIED unless operator.show_bodies is true. NOT_FOUND if no JobCall has this call ID.
    *
@@ -7502,11 +7504,11 @@ export const OperatorService: GenService<{
     output: typeof GetPaymentResponseSchema;
   },
   /**
-   * ClosePayment decides a payment that jobgate cannot decide, and records who did that and why. Decided as paid, its
-   * JobCall is queued, even in a full queue. Jobgate watches the payment for a day: if the chain shows otherwise, it
-   * raises an alert, and settles a payment that was paid after all.
+   * ClosePayment decides a payment that jobgate cannot decide, and records who did that and why. The JobCall of a payment
+   * that was made is queued, even in a full queue. jobgate watches the payment for a day: if the chain contradicts the
+   * decision, jobgate raises an alert, and settles a payment that was made after all.
    *
-   * NOT_FOUND if no payment has this call ID. FAILED_PRECONDITION if jobgate can still decide it, or it is decided.
+   * NOT_FOUND if no payment has this call ID. FAILED_PRECONDITION if jobgate can still decide the payment, or has decided it.
    *
    * @generated from rpc jobgate.v1.OperatorService.ClosePayment
    */
@@ -7518,10 +7520,10 @@ export const OperatorService: GenService<{
   /**
    * AdoptPayment adopts the payments that a transaction made to a pay_to and that the journal lacks, because an older copy
    * of the store was restored. Each is journalled, and its job runs once, when its buyer sends the same signed payment again
-   * for a job whose price is its amount. A transaction that was adopted before is answered alike.
+   * for a job whose price is its amount. A repeated request for the same transaction gets the same answer.
    *
-   * FAILED_PRECONDITION if no chain of an accepted token has the transaction, it lacks confirmations, it made no exact
-   * payment to a pay_to, or all its payments are in the journal. UNAVAILABLE if the chain does not answer.
+   * FAILED_PRECONDITION if no chain of an accepted token has the transaction, or if the transaction lacks confirmations, made no
+   * exact payment to a pay_to, or made only payments that are in the journal. UNAVAILABLE if the chain does not answer.
    *
    * @generated from rpc jobgate.v1.OperatorService.AdoptPayment
    */
@@ -7541,12 +7543,12 @@ export const OperatorService: GenService<{
     output: typeof ListRefundsResponseSchema;
   },
   /**
-   * ApproveRefund has a refund sent that waits for the operator, that failed, or that was declined, and records who decided
-   * that and why. A failed refund is sent by a new transaction, because the transaction before has certainly moved nothing.
-   * A refund that asks while it is being sent is also sent by a new transaction: the operator says that no block has the one
-   * before.
+   * ApproveRefund sends a refund that waits for the operator, that failed, or that was declined, and records who decided
+   * that and why. A failed refund is sent by a new transaction, because the earlier transaction has certainly moved nothing.
+   * A refund that waits for the operator while it is being sent is also sent by a new transaction: with the approval, the
+   * operator states that no block has the earlier transaction.
    *
-   * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION if it is to be sent already, or was sent.
+   * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION if the refund will be sent anyway, or was sent.
    *
    * @generated from rpc jobgate.v1.OperatorService.ApproveRefund
    */
@@ -7558,7 +7560,7 @@ export const OperatorService: GenService<{
   /**
    * DeclineRefund keeps the money for a failed job, and records who decided that and why.
    *
-   * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION while its transaction may be mined, and once it was.
+   * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION while its transaction may be mined, and after it was mined.
    *
    * @generated from rpc jobgate.v1.OperatorService.DeclineRefund
    */
@@ -7589,7 +7591,7 @@ export const OperatorService: GenService<{
     output: typeof CountRefusedPaymentsResponseSchema;
   },
   /**
-   * ListPaymentAlerts pages through decided payments that a person should look at, newest first: charges that were lost, and payments that
+   * ListPaymentAlerts pages through decided payments that a person should check, newest first: charges that were lost, and payments that
    * the chain contradicts. They are kept as long as their payments.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListPaymentAlerts
@@ -7622,7 +7624,7 @@ export const OperatorService: GenService<{
     output: typeof GetChannelResponseSchema;
   },
   /**
-   * ClaimChannels has what is final in a channel, or in all, claimed within seconds, and records who decided that and why.
+   * ClaimChannels claims the final charges of a channel, or of all channels, within seconds, and records who decided that and why.
    *
    * NOT_FOUND if no channel has the ID. FAILED_PRECONDITION without x402.channels in the configuration.
    *
@@ -7634,9 +7636,9 @@ export const OperatorService: GenService<{
     output: typeof ClaimChannelsResponseSchema;
   },
   /**
-   * RefundChannel pays the payer of a channel back what is not charged, and records who decided that and why.
+   * RefundChannel pays the uncharged deposit of a channel back to its payer, and records who decided that and why.
    *
-   * NOT_FOUND if no channel has the ID. FAILED_PRECONDITION if there is nothing to pay back, while a deposit is not decided,
+   * NOT_FOUND if no channel has the ID. FAILED_PRECONDITION if nothing is left to pay back, while a deposit is undecided,
    * and without x402.channels in the configuration.
    *
    * @generated from rpc jobgate.v1.OperatorService.RefundChannel
@@ -7647,8 +7649,9 @@ export const OperatorService: GenService<{
     output: typeof RefundChannelResponseSchema;
   },
   /**
-   * ResumeChannels lets channels take vouchers again that were stopped because the store was restored from a copy, and records who
-   * decided that and why. It looks at the chain first, and at a bounded number of channels: call it until `next_page_token` is empty.
+   * ResumeChannels lets channels take vouchers again after the store was restored from a copy, which stopped them, and records who
+   * decided that and why. It queries the chain first. One call handles a bounded number of channels: call it until `next_page_token`
+   * is empty.
    *
    * FAILED_PRECONDITION without x402.channels in the configuration.
    *
@@ -7660,7 +7663,7 @@ export const OperatorService: GenService<{
     output: typeof ResumeChannelsResponseSchema;
   },
   /**
-   * ListCallbacks pages through the callbacks to operators and buyers, newest first. Ended ones are kept for a week.
+   * ListCallbacks pages through the callbacks to operators and buyers, newest first. Ended callbacks are kept for a week.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListCallbacks
    */
@@ -7670,7 +7673,7 @@ export const OperatorService: GenService<{
     output: typeof ListCallbacksResponseSchema;
   },
   /**
-   * RetryCallback tries a callback now, and for three days more if it was given up.
+   * RetryCallback sends a callback now. If the callback was given up, jobgate retries it for three more days.
    *
    * NOT_FOUND if there is no such callback. FAILED_PRECONDITION if it was sent.
    *
@@ -7682,7 +7685,7 @@ export const OperatorService: GenService<{
     output: typeof RetryCallbackResponseSchema;
   },
   /**
-   * TestCallbacks sends a test message to the configured URLs, once, and returns what came of it.
+   * TestCallbacks sends a test message to the configured URLs, once, and returns the outcomes.
    *
    * NOT_FOUND if no configured callback has the URL.
    *
@@ -7697,7 +7700,7 @@ export const OperatorService: GenService<{
    * ListMovements pages through the books: every movement of money, oldest first.
    *
    * A movement has the time at which jobgate recorded it, so a period that has passed does not change later. Rows are never
-   * removed, also when their payments are.
+   * removed, even if their payments are.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListMovements
    */
@@ -7708,7 +7711,7 @@ export const OperatorService: GenService<{
   },
   /**
    * SumMovements sums the books over whole UTC days: what was sold, given back, lost and paid for gas, and what is left. Tokens are never
-   * added to each other. A movement is of the day on which jobgate recorded it: a refund of the day of the refund.
+   * added to each other. A movement belongs to the day on which jobgate recorded it, so a refund belongs to the day of the refund.
    *
    * INVALID_ARGUMENT for a period that ends before it begins, or of more than 3660 days.
    *
@@ -7731,7 +7734,7 @@ export const OperatorService: GenService<{
     output: typeof ListHoldingsResponseSchema;
   },
   /**
-   * ListDeadLetterGroups counts dead letters by job and reason. Reasons that differ in numbers only are one group. The
+   * ListDeadLetterGroups counts dead letters by job and reason. Reasons that differ only in their numbers are one group. The
    * largest group comes first.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListDeadLetterGroups
@@ -7762,8 +7765,8 @@ export const OperatorService: GenService<{
     output: typeof GetDeadLetterResponseSchema;
   },
   /**
-   * RetryDeadLetters puts dead letters back in the queue. Their attempts are forgiven, but attempt numbers continue. Those
-   * named by ID are retried even into a full queue; calls of a group only while half of the queue is free.
+   * RetryDeadLetters puts dead letters back in the queue. Earlier attempts no longer count, but attempt numbers continue. Dead letters
+   * named by ID are retried even into a full queue, dead letters of a group only while half of the queue is free.
    *
    * @generated from rpc jobgate.v1.OperatorService.RetryDeadLetters
    */
@@ -7773,7 +7776,7 @@ export const OperatorService: GenService<{
     output: typeof RetryDeadLettersResponseSchema;
   },
   /**
-   * DropDeadLetters gives dead letters up for good. Journal entries of paid ones stay.
+   * DropDeadLetters gives dead letters up for good. Journal entries of paid calls stay.
    *
    * @generated from rpc jobgate.v1.OperatorService.DropDeadLetters
    */
@@ -7795,8 +7798,8 @@ export const OperatorService: GenService<{
   },
   /**
    * PauseKey keeps the JobCalls of one key of order_by from runners, and records who decided that and why. A JobCall that a runner has may
-   * finish; a retry of it waits, and so does every other JobCall of the key, whatever its delay was. New ones are accepted or refused, as the
-   * request says. To pause a key again changes the rest, and keeps the time.
+   * finish. Its retry and every other JobCall of the key wait, whatever their delay was. The request says whether new JobCalls are accepted
+   * or refused. A second pause of the same key replaces the name, the reason and refuse_accepts, and keeps the time.
    *
    * NOT_FOUND unless the endpoint has order_by.
    *
@@ -7808,7 +7811,7 @@ export const OperatorService: GenService<{
     output: typeof PauseKeyResponseSchema;
   },
   /**
-   * ResumeKey lets runners have the JobCalls of a key again, the oldest first. A dead letter may hold the key up longer.
+   * ResumeKey lets runners have the JobCalls of a key again, the oldest first. A dead letter may still hold the key up.
    *
    * NOT_FOUND if the key is not paused.
    *
@@ -7820,8 +7823,8 @@ export const OperatorService: GenService<{
     output: typeof ResumeKeyResponseSchema;
   },
   /**
-   * ListPausables returns the jobs, webhook endpoints and APIs of the configuration, in its order, each with its pause, and what is
-   * paused and has left the configuration.
+   * ListPausables returns the jobs, webhook endpoints and APIs of the configuration, in its order, each with its pause. Whatever is
+   * paused although it has left the configuration follows.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListPausables
    */
@@ -7832,10 +7835,10 @@ export const OperatorService: GenService<{
   },
   /**
    * Pause keeps the JobCalls of a job, a webhook endpoint or an API from runners, and records who decided that and why. JobCalls that
-   * a runner has may finish. New ones are accepted or refused, as the request says; they are always refused where the charge comes after
-   * the job, and by APIs. To pause once more changes whether they are refused, and the reason. Other replicas follow within a second.
+   * a runner has may finish. The request says whether new JobCalls are accepted or refused; jobs that are charged after they ran, and APIs,
+   * always refuse them. A second pause replaces the name, the reason and refuse_accepts, and keeps the time. Other replicas follow within a second.
    *
-   * NOT_FOUND if the configuration has nothing of this name. INVALID_ARGUMENT if it has several.
+   * NOT_FOUND if the configuration has nothing of this name. INVALID_ARGUMENT if several have it.
    *
    * @generated from rpc jobgate.v1.OperatorService.Pause
    */
@@ -7845,9 +7848,9 @@ export const OperatorService: GenService<{
     output: typeof PauseResponseSchema;
   },
   /**
-   * Resume lets runners have the JobCalls again, and new ones be accepted.
+   * Resume gives the JobCalls to runners again, and accepts new JobCalls.
    *
-   * NOT_FOUND if nothing of this name is paused. INVALID_ARGUMENT if several are.
+   * NOT_FOUND if nothing of this name is paused. INVALID_ARGUMENT if several things of this name are.
    *
    * @generated from rpc jobgate.v1.OperatorService.Resume
    */
@@ -7912,8 +7915,8 @@ export const OperatorService: GenService<{
     output: typeof ListNetworksResponseSchema;
   },
   /**
-   * ListEndpoints returns every paid job for sale and every webhook endpoint, in the configured order, with what this
-   * process did with their requests.
+   * ListEndpoints returns every paid job for sale and every webhook endpoint, in the configured order, and counts
+   * how this process answered their requests.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListEndpoints
    */
@@ -7923,7 +7926,7 @@ export const OperatorService: GenService<{
     output: typeof ListEndpointsResponseSchema;
   },
   /**
-   * GetActivity counts what this process did in its last 24 hours, by time.
+   * GetActivity counts the JobCalls and refusals of this process in its last 24 hours, by time.
    *
    * INVALID_ARGUMENT for buckets that are not a whole number of minutes.
    *
@@ -7945,13 +7948,13 @@ export const OperatorService: GenService<{
     output: typeof GetConfigurationResponseSchema;
   },
   /**
-   * Tail streams this process's events from now on, until either side ends it; before them the latest earlier ones, if
-   * the request asks for them.
+   * Tail streams this process's events from now on, until either side ends the stream. If the request asks for earlier events, the
+   * latest of them come first.
    *
-   * The earlier events are sent at once, oldest first, then a message without an event. Events missed after it are counted.
-   * A message without an event follows every 20 silent seconds: after a longer silence, the connection is lost.
+   * The earlier events are sent at once, oldest first, then a message without an event. Events missed after that message are counted.
+   * A message without an event follows every 20 silent seconds: a longer silence means that the connection is lost.
    * A slow reader loses events and gets their number. RESOURCE_EXHAUSTED when too many clients
-   * tail already; UNAVAILABLE ends the stream when jobgate stops.
+   * already read such streams; UNAVAILABLE ends the stream when jobgate stops.
    *
    * @generated from rpc jobgate.v1.OperatorService.Tail
    */

@@ -35,14 +35,14 @@ export type SubscribeRequest = Message<"jobgate.v1.SubscribeRequest"> & {
   maxInFlight: number;
 
   /**
-   * Only these jobs; empty means all.
+   * IDs of the jobs that the runner accepts; empty means all.
    *
    * @generated from field: repeated uint64 job_ids = 3;
    */
   jobIds: bigint[];
 
   /**
-   * When a JobCall counts as done.
+   * Condition under which a JobCall is done.
    *
    * @generated from field: jobgate.v1.AckMode ack_mode = 4;
    */
@@ -91,7 +91,7 @@ export type JobCall = Message<"jobgate.v1.JobCall"> & {
   body: Uint8Array;
 
   /**
-   * Origin of the call. Integers are decimal, digests and addresses lower-case hex.
+   * Facts about the origin of the call. Integers are decimal, digests and addresses lower-case hex.
    *
    * @generated from field: map<string, string> metadata = 5;
    */
@@ -119,7 +119,7 @@ export type JobCall = Message<"jobgate.v1.JobCall"> & {
   enqueuedAt?: Timestamp | undefined;
 
   /**
-   * Expiry of the lease unless extended, by the gateway's clock. It is for logs: the runner's clock may differ.
+   * Expiry of the lease unless it is extended, by the gateway's clock. Use it only in logs, because the runner's clock may differ.
    *
    * @generated from field: google.protobuf.Timestamp lease_expires_at = 9;
    */
@@ -197,8 +197,8 @@ export const HeaderSchema: GenMessage<Header> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 3);
 
 /**
- * Charge is an amount for a JobCall that is metered: its X-X402-PAYMENT-SCHEME is "upto". Any other JobCall with
- * a charge makes the request INVALID_ARGUMENT.
+ * Charge is the amount to charge for a metered JobCall, whose X-X402-PAYMENT-SCHEME is "upto". A charge for any other
+ * JobCall makes the request INVALID_ARGUMENT.
  *
  * @generated from message jobgate.v1.Charge
  */
@@ -283,16 +283,15 @@ export type AckRequest_Ack = Message<"jobgate.v1.AckRequest.Ack"> & {
   result?: JobResult | undefined;
 
   /**
-   * Charge for a JobCall that is metered; unset means the whole ceiling. Nothing is charged with a status outside
-   * 200 to 299.
+   * Charge for a metered JobCall. Unset means the whole ceiling. With a status outside 200 to 299, nothing is charged.
    *
    * @generated from field: optional jobgate.v1.Charge charge = 4;
    */
   charge?: Charge | undefined;
 
   /**
-   * HTTP status that the paying client gets with the result, 200 to 599; unset means 200. From 400 on the JobCall is
-   * failed, with this status. It is not delivered again, and is no dead letter.
+   * HTTP status that the paying client gets with the result, 200 to 599; unset means 200. With 400 or above the
+   * JobCall has failed with this status: it is not delivered again, and does not become a dead letter.
    *
    * @generated from field: optional uint32 status = 5;
    */
@@ -421,7 +420,7 @@ export type NackRequest_Retry = Message<"jobgate.v1.NackRequest.Retry"> & {
   delay?: Duration | undefined;
 
   /**
-   * Reason, kept in case the JobCall becomes a dead letter.
+   * Reason that is kept if the JobCall becomes a dead letter.
    *
    * @generated from field: string reason = 2;
    */
@@ -533,7 +532,7 @@ export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
   progress?: ExtendRequest_Progress | undefined;
 
   /**
-   * Charge for the work done so far, if the JobCall is metered; unset keeps the previous one. It is charged when
+   * Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges it if
    * the payment's time ends before the work does.
    *
    * @generated from field: optional jobgate.v1.Charge charge_so_far = 4;
@@ -619,7 +618,7 @@ export type RunnerMessage = Message<"jobgate.v1.RunnerMessage"> & {
   maxInFlight?: number | undefined;
 
   /**
-   * Repeated in the Statuses of this message.
+   * Number that the Statuses of this message repeat.
    *
    * @generated from field: uint64 sequence = 3;
    */
@@ -747,7 +746,7 @@ export const StatusesSchema: GenMessage<Statuses> = /*@__PURE__*/
   messageDesc(file_jobgate_v1_runner, 13);
 
 /**
- * AckMode determines when a delivered JobCall counts as done.
+ * AckMode determines when a delivered JobCall is done.
  *
  * @generated from enum jobgate.v1.AckMode
  */
@@ -767,7 +766,7 @@ export const AckMode = {
   EXPLICIT: 1,
 
   /**
-   * Done once written to the stream; lost if the runner dies holding it.
+   * Done once the JobCall is written to the stream. The JobCall is lost if the runner dies before it finishes.
    *
    * @generated from enum value: ACK_MODE_ON_SEND = 2;
    */
@@ -775,7 +774,7 @@ export const AckMode = {
 } as const;
 
 /**
- * AckMode determines when a delivered JobCall counts as done.
+ * AckMode determines when a delivered JobCall is done.
  *
  * @generated from enum jobgate.v1.AckMode
  */
@@ -904,8 +903,8 @@ export const RunnerService: GenService<{
    * to the next subscriber.
    *
    * A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
-   * that are due, and ends the stream. It takes JobCalls that crossed the pause for JobCalls that the runner ignored: they
-   * go to the next subscriber without using up an attempt.
+   * that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
+   * the next subscriber without using up an attempt.
    * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    *
