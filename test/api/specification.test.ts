@@ -1,7 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import ts from "typescript";
 import { expect, it } from "vitest";
 import { ERROR_KINDS } from "../../src/core/errors.ts";
 import { GetJobPriceResponseSchema } from "../../src/gen/pricing_engine/pricing_pb.ts";
@@ -110,19 +109,11 @@ const COUNTERS = [
 ];
 
 // test/api/embedding.test.ts loads the modules.
-it("The package exports every class and type", () => {
-  const fileOf = (module: string) => join(ROOT, `dist/types/api/${module}.d.ts`);
-  const program = ts.createProgram(Object.keys(EXPORTS).map(fileOf), {
-    module: ts.ModuleKind.NodeNext,
-    noLib: true,
-    types: [],
-  });
-  const checker = program.getTypeChecker();
-  for (const [module, names] of Object.entries(EXPORTS)) {
-    const source = program.getSourceFile(fileOf(module)) as ts.SourceFile;
-    const exported = checker.getExportsOfModule(checker.getSymbolAtLocation(source) as ts.Symbol);
-    expect([module, exported.map(({ name }) => name)]).toEqual([module, expect.arrayContaining(names)]);
-  }
+it.each(Object.entries(EXPORTS))("The package exports every class and type of %s", async (module, names) => {
+  const declarations = await readFile(join(ROOT, `dist/types/api/${module}.d.ts`), "utf8");
+  const exported = declarations.split("\n").filter((line) => line.startsWith("export "));
+  for (const name of names)
+    expect(exported).toContainEqual(expect.stringMatching(new RegExp(`\\b${name}\\b`)));
 });
 
 it("A configuration with every key and value of the specification has no mistake", async () => {
