@@ -113,8 +113,18 @@ function licensesOf(inputs: readonly string[]): string {
   return texts.join("\n\n---\n\n");
 }
 
+/**
+ * Start of the program. Node 22 and later keep its compiled code, which saves a fifth of a start's CPU. It is kept beside
+ * the program, since other users could write into a folder that all programs share.
+ */
+const START = `#!/usr/bin/env node
+import module from "node:module";
+module.enableCompileCache?.(\`\${import.meta.dirname}/compiled\`);
+await import("./program/main.js");
+`;
+
 if (process.argv[1] === import.meta.filename) {
   bundleProgram("dist/program");
   bundlePages("dist/page");
-  writeFileSync("dist/main.js", '#!/usr/bin/env node\nimport "./program/main.js";\n', { mode: 0o755 });
+  writeFileSync("dist/main.js", START, { mode: 0o755 });
 }
