@@ -66,6 +66,6 @@ export class LeaseLock {
     this.#heldAt = undefined;
     await locks
       .holdLock(name, owner, 0)
-      .catch((error: unknown) => logger.debug({ err: error, lock: name }, "could not give up a lock"));
+      .catch((error: unknown) => logger.debug({ err: error, lock: name }, "could not release a lock"));
   }
 }

@@ -41,7 +41,7 @@ export class BackgroundRequests {
     this.#send(
       released.then(() => (excused ? this.#onReady({ suspects: suspect }) : this.#onDelayed())),
       callId,
-      "Could not release a lease: its JobCall waits until the lease runs out",
+      "could not release a lease: its JobCall waits until the lease expires",
     );
   }
 
@@ -57,7 +57,7 @@ export class BackgroundRequests {
     this.#send(
       this.#workQueue.retry({ callId, leaseToken }, retry).then(() => this.#onReady()),
       callId,
-      "Could not end a lease: its JobCall waits until the lease runs out",
+      "could not end a lease: its JobCall waits until the lease expires",
     );
   }
 

@@ -148,7 +148,7 @@ export class ClaimRounds {
 
   #waitAfter(error: unknown): void {
     const retryInMs = this.#backoff.next();
-    this.#logger.warn({ err: error, retryInMs }, "Could not claim work from the store");
+    this.#logger.warn({ err: error, retryInMs }, "could not claim work from the store");
     if (this.#stopped) return;
     this.#backoffTimer = setTimeout(() => {
       this.#backoffTimer = undefined;

@@ -66,7 +66,7 @@ export class DueWatcher {
         this.#overdueWaits.reset();
       }
     } catch (error) {
-      this.#logger.warn({ err: error }, "Could not ask the store when work becomes due");
+      this.#logger.warn({ err: error }, "could not read from the store when work becomes due");
     }
     this.expect(this.#clock() + waitMs);
   }

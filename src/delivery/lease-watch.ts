@@ -90,7 +90,7 @@ export class LeaseWatch {
         else if (standing !== undefined && standing.kind !== "held") this.#end(lease, standing);
       }
     } catch (error) {
-      this.#logger.warn({ err: error }, "Could not read the state of leases from the store");
+      this.#logger.warn({ err: error }, "could not read the state of leases from the store");
       for (const lease of asked) if (lease.expiresAt <= this.#clock()) this.#onExpired(lease);
     } finally {
       for (const lease of asked) this.#leases.endRequest(lease);

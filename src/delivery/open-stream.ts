@@ -24,11 +24,11 @@ export function openStream(
   call.sendHeaders();
   const { subscriber, maxInFlight, jobIds } = request;
   const log = logger.child({ subscriber });
-  log.info({ maxInFlight, jobIds: jobIds.map(String) }, "Runner subscribed");
+  log.info({ maxInFlight, jobIds: jobIds.map(String) }, "a runner subscribed");
   call.onDrain(() => subscription.drained());
   call.onOver(() => {
     dispatcher.unsubscribe(subscription);
-    log.info("Runner's stream ended");
+    log.info("a runner's stream ended");
   });
   return subscription;
 }

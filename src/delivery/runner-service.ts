@@ -123,7 +123,7 @@ export class RunnerServiceHandlers {
     const refusal = refusalOf(error);
     const { code, retryable, message } = refusal;
     if (refusal !== error || !retryable)
-      this.#logger.error({ err: error, peer }, "A runner's request failed");
+      this.#logger.error({ err: error, peer }, "a runner's request failed");
     if (retryable && code !== "internal_error") return { code: status.UNAVAILABLE, details: message };
     return { code: status.INTERNAL, details: "Something went wrong inside jobgate: its log says what." };
   }

@@ -169,7 +169,7 @@ function rejection(cause: unknown): GatewayError | UnknownOutcomeError {
 }
 
 function unavailable(cause: unknown): GatewayError {
-  return new GatewayError("store_unavailable", "The store could not write this down; nothing was changed.", {
+  return new GatewayError("store_unavailable", "The store could not write; nothing was changed.", {
     cause,
     headers: { "retry-after": "5" },
   });

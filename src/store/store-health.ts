@@ -50,7 +50,7 @@ export class StoreHealth {
   /** Refuses new work after a failed lookup until a probe succeeds, because its clients could not look up their results. */
   lookupFailed(reason: string): void {
     if (this.#ended) return;
-    if (this.#takesWork) this.#logger?.error({ reason }, "the store cannot look things up");
+    if (this.#takesWork) this.#logger?.error({ reason }, "the store cannot be read");
     this.#takesWork = false;
     this.#reason = reason;
     this.#scheduleProbe();

@@ -88,7 +88,10 @@ export class ChannelClaims {
     const { row, latest } = looked;
     const { channel_id: channel, final, claimed } = row;
     if (!facilitator.canSign(row)) {
-      logger.error({ channel }, "no key signs claims of this channel: its authorizer is another");
+      logger.error(
+        { channel },
+        "a channel names an authorizer whose key is not configured: nothing is claimed",
+      );
       return undefined;
     }
     const totalClaimed = claimable(row, looked);

@@ -262,7 +262,7 @@ export class NetworkChannels implements BackgroundService {
   #log({ channel_id: channel, status, reason }: ChannelRow): void {
     const { logger } = this.#parts;
     if (status === "stopped") logger.error({ channel, reason }, "a channel is stopped");
-    else logger.warn({ channel, status }, "a channel has another status");
+    else logger.warn({ channel, status }, "the status of a channel changed");
   }
 
   #logLoss(row: ChannelRow, units: bigint): void {

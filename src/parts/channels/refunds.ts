@@ -104,7 +104,7 @@ export class ChannelRefunds {
     }
     throw new GatewayError(
       "settlement_unknown",
-      "The refund is on its way. Ask again later: it is paid once.",
+      "The refund is being sent. Request it again later: it is paid only once.",
       { headers: { "retry-after": "5" } },
     );
   }

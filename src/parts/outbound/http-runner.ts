@@ -228,10 +228,10 @@ export class HttpRunner implements CallSink {
         (held) => {
           if (held === "done") return;
           request.abort();
-          this.#logger.warn({ callId }, "Lost the lease of a JobCall: its request is aborted");
+          this.#logger.warn({ callId }, "lost the lease of a JobCall: its request is aborted");
         },
         (error: unknown) => {
-          this.#logger.warn({ err: error, callId }, "Could not extend the lease of a JobCall");
+          this.#logger.warn({ err: error, callId }, "could not extend the lease of a JobCall");
         },
       );
     }, leaseMs / EXTENSIONS_PER_LEASE);
@@ -253,9 +253,9 @@ export class HttpRunner implements CallSink {
     const speaksForTarget = outcome.kind === "done" || ("blame" in outcome && outcome.blame === "call");
     if (speaksForTarget) this.#pace.succeeded();
     else this.#pace.failed({ reached: outcome.kind !== "unreached" });
-    if (wasDown && !this.#pace.isDown) this.#logger.info("Server answers again");
+    if (wasDown && !this.#pace.isDown) this.#logger.info("a server answers again");
     if (!wasDown && this.#pace.isDown)
-      this.#logger.warn({ outcome: summary(outcome) }, "Server is down: trying one JobCall at a time");
+      this.#logger.warn({ outcome: summary(outcome) }, "a server is down: it gets one JobCall at a time");
   }
 
   /** @returns undefined for what the store did not have to answer */
@@ -324,10 +324,10 @@ export class HttpRunner implements CallSink {
       try {
         const outcome = await ask();
         if (outcome !== "done")
-          this.#logger.warn({ callId: lease.callId, outcome }, "Outcome of a JobCall came too late");
+          this.#logger.warn({ callId: lease.callId, outcome }, "the outcome of a JobCall came too late");
         return outcome;
       } catch (error) {
-        this.#logger.warn({ err: error, callId: lease.callId }, "Could not store the outcome of a JobCall");
+        this.#logger.warn({ err: error, callId: lease.callId }, "could not store the outcome of a JobCall");
         await sleep(waitMs, undefined, { signal }).catch(() => undefined);
       }
     }

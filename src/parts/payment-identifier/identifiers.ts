@@ -32,7 +32,7 @@ export const IDENTIFIERS: PurchaseNames = {
   taken: (what) =>
     new GatewayError(
       "payment_identifier_conflict",
-      `The payer used this payment identifier for another ${what}: take a new one. This request charged nothing.`,
+      `The payer used this payment identifier for another ${what}: use a new identifier. This request charged nothing.`,
     ),
 };
 

@@ -148,8 +148,8 @@ export class ProofMaker {
           this.#waiting.set(serviceId, order);
         }
       } catch (error) {
-        this.#logger.error({ err: error, serviceId }, "no proof of work could be made");
-        order.reject(priceUnavailable("no proof of work could be made", error));
+        this.#logger.error({ err: error, serviceId }, "a proof of work could not be made");
+        order.reject(priceUnavailable("a proof of work could not be made", error));
       }
     }
   }

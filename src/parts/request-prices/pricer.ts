@@ -45,7 +45,7 @@ export class Pricer {
   /** Logs why the program returned no price, at most once in {@link SECS_BETWEEN_WARNINGS}. */
   warn({ serviceId, jobIndex }: JobKey, problem: string): void {
     if (this.#warnings.exceeded("all", 1) !== undefined) return;
-    this.#logger.warn({ job: `${serviceId}/${jobIndex}`, problem }, "the pricer made no price");
+    this.#logger.warn({ job: `${serviceId}/${jobIndex}`, problem }, "the price program returned no price");
   }
 
   /** Closes the connections after the requests in progress. */

@@ -86,7 +86,7 @@ export class SearchIndexer implements BackgroundService {
       step: () => this.#timed(),
       retryMs: RETRY_MS,
       onTrouble: (error) => logger.warn({ err: error }, "could not fill the search index; trying again"),
-      onRecovery: () => logger.info("search index filled again"),
+      onRecovery: () => logger.info("the search index is filled again"),
     });
   }
 

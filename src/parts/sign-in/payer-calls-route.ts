@@ -81,5 +81,5 @@ function beforeOf({ query }: HttpRequest): number | undefined {
   if (query === "") return undefined;
   const before = Number(/^before=([1-9][0-9]{0,15})$/.exec(query)?.[1]);
   if (Number.isSafeInteger(before)) return before;
-  throw new GatewayError("bad_request", "Expected no query, or the query of `next` on the page before.");
+  throw new GatewayError("bad_request", "Expected no query, or the query of `next` on the previous page.");
 }

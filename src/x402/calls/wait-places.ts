@@ -47,7 +47,7 @@ export class WaitPlaces {
 export function tooManyWaits(): GatewayError {
   return new GatewayError(
     "too_many_waits",
-    `Too many clients wait for calls already, or ${MAX_WAITS_OF_ONE} of this buyer or session or for this call: read the call's state instead, or try again in 5 s.`,
+    `Too many requests already wait for results, in all or for this call, buyer or session (at most ${MAX_WAITS_OF_ONE}). Read the call's state instead, or try again in 5 s.`,
     { headers: { "retry-after": "5" } },
   );
 }

@@ -92,7 +92,7 @@ export class JobRoutes {
     if (request.query === "" || !this.#hasIds(request)) return;
     throw new GatewayError(
       "query_not_allowed",
-      "A query string does not reach the job: put what it says into the body. Nothing was charged.",
+      "The job does not get the query string: put its values into the body. Nothing was charged.",
     );
   }
 

@@ -219,7 +219,7 @@ class CurrentPrice implements Price {
     if (atTime(offer, this.#sources.clock()) === undefined) {
       throw new GatewayError(
         "payment_mismatch",
-        "The offer has ended with the quote that it was made of. Nothing was charged: sign a new one.",
+        "The offer has ended with its quote. Nothing was charged: sign a new offer.",
       );
     }
     return { digest: offer.digest ?? this.#sources.offers.newDigest(offer) };
@@ -275,7 +275,7 @@ export class FreshOffers {
     if (fresh?.hasOwnEnd?.(payment, (text) => this.#parts.seals.seal(text)) !== false) return;
     throw new GatewayError(
       "payment_mismatch",
-      `The payment is not made of the ${fresh.keys.join(", ")} of one 402, so its end is not known. Nothing was charged: sign one for a new 402.`,
+      `The ${fresh.keys.join(", ")} of the payment do not come from one 402, so the end of its offer is unknown. Nothing was charged: sign a payment for a new 402.`,
     );
   }
 

@@ -195,7 +195,7 @@ export class PriceChecks {
       this.#tooShort.set(key, true);
       logger.warn(
         { job: key, secsLeft: secsUntil(endSecs, clock()) },
-        `the price ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at it`,
+        `the price ends in ${UNPAYABLE_SECS} s or less, too soon to be paid: the job is not offered at this price`,
       );
     }
     return false;

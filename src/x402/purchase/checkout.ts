@@ -230,7 +230,7 @@ export class Checkout {
       const { code, headers } = refusal;
       throw new GatewayError(
         code,
-        "This payment was sent before. Send that very request again, with the same body and without a query string, for its outcome. This request charged nothing.",
+        "This payment was sent before. To get its outcome, send exactly the same request again, with the same body and without a query string. This request charged nothing.",
         { cause: refusal, details: { charged: "unknown" }, headers },
       );
     }

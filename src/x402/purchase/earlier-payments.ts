@@ -112,7 +112,7 @@ export class EarlierPayments {
     if (charge === undefined || !(await this.#journal.hasLoss(payer))) return;
     throw new GatewayError(
       "payment_invalid",
-      "An earlier job of this payer was done and could not be charged, so for a day the payer can buy only what is charged before it runs. Nothing was charged.",
+      "An earlier job of this payer was done and could not be charged, so for a day the payer can buy only jobs that are charged before they run. Nothing was charged.",
     );
   }
 

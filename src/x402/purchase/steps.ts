@@ -233,7 +233,7 @@ async function checkRoom(state: PurchaseState, { producer, routes, store }: Step
   if (!writable) {
     throw new GatewayError(
       "store_unavailable",
-      "The store takes no jobs now. Nothing was charged: try again.",
+      "The store is not accepting jobs. Nothing was charged: try again.",
       {
         headers: { "retry-after": "5" },
       },
@@ -329,7 +329,7 @@ function asReplay(error: unknown): unknown {
   if (!(error instanceof GatewayError) || error.code !== "authorization_used") return error;
   return new GatewayError(
     "payment_replay",
-    "This authorization was sent before, with another signature. Send that very request again for its outcome, or sign a new payment.",
+    "This authorization was sent before, with another signature. Send exactly the earlier request again for its outcome, or sign a new payment.",
     { details: { charged: "unknown" } },
   );
 }

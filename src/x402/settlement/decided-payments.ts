@@ -46,7 +46,7 @@ export class DecidedPayments {
       this.#recorder.countContradiction("settled", record);
       logger.error(
         { ...logFields(record), reason: found.reason, closed: record.closed },
-        "the chain shows a payment closed as paid as not paid",
+        "a payment was closed as paid, and the chain shows that it was not",
       );
     }
   }

@@ -154,7 +154,10 @@ export class SettlementAttempts {
     const word = this.#wordOf(payment, answer, success);
     const mayDifferInAmount = isPartial(payment.charge) && evidence.covers(payment.key);
     if (word !== undefined && !mayDifferInAmount) return word;
-    logger.debug({ ...logFields(payment), answer }, "the chain decides");
+    logger.debug(
+      { ...logFields(payment), answer },
+      "the facilitator's answer is not enough: the chain decides",
+    );
     if (!evidence.covers(payment.key)) return { kind: "open", reason: answer.kind };
     const found =
       success === undefined

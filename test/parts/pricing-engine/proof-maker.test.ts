@@ -253,7 +253,7 @@ test("A search that fails is a refusal, and the next has a new thread", async ()
   // No u64 can hold this time, so the thread dies of it.
   time.nowMs = -5_000;
   await expect(maker.proofFor(1n)).rejects.toMatchObject({ code: "price_unavailable" });
-  expect(lines.map(({ level, msg }) => [level, msg])).toEqual([[50, "no proof of work could be made"]]);
+  expect(lines.map(({ level, msg }) => [level, msg])).toEqual([[50, "a proof of work could not be made"]]);
   time.nowMs = NOW_MS;
   expect((await maker.proofFor(1n)).timestamp).toBe(NOW_SECS);
 });

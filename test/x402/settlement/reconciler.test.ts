@@ -290,7 +290,7 @@ describe("With the token's rpc_url", () => {
       .poll(reasonOf, { interval: 1_000 })
       .toBe("the chain shows that it was not paid: the authorization expired unused");
     expect(await stateOf(intent.key)).toBe("settled");
-    expect(harness.messages).toContain("the chain shows a payment closed as paid as not paid");
+    expect(harness.messages).toContain("a payment was closed as paid, and the chain shows that it was not");
     expect(harness.contradicted.slice(before)).toEqual(["settled"]);
   });
 });

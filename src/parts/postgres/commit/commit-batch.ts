@@ -104,10 +104,7 @@ export class Committer {
     });
     if (attempt.kind === "refused") throw attempt.error;
     if (attempt.kind === "unanswered") {
-      logger?.warn(
-        { reason: String(attempt.error) },
-        "a COMMIT was not answered: looking up what came of it",
-      );
+      logger?.warn({ reason: String(attempt.error) }, "a COMMIT was not answered: looking up its outcome");
       const { startedAt } = attempt.batch;
       // The server keeps the connection of a COMMIT that hangs. The probe is awaited, so that probes do not keep further
       // connections.

@@ -160,7 +160,7 @@ export async function openConnections(
 ): Promise<Connections> {
   const { writers: writerCount, poolSize, logger, keepsSession, onServerLeft } = options;
   const onReadOnly = () => {
-    logger?.warn("this Postgres server can only be read from any more: connecting anew");
+    logger?.warn("this Postgres server has become read-only: connecting again");
     for (const pool of pools) pool.leaveServer();
     onServerLeft();
   };

@@ -98,7 +98,7 @@ export class Heartbeat {
   async #clear(): Promise<void> {
     const { readers, logger } = this.#options;
     await forgetBatches(readers).catch((error: Error) =>
-      logger?.warn({ reason: error.message }, "old batches are forgotten later than they could be"),
+      logger?.warn({ reason: error.message }, "old batches could not be forgotten yet"),
     );
   }
 

@@ -93,7 +93,7 @@ export class WorkChannel {
     const { servers, timeouts, logger, onWork, onEnded } = this.#options;
     const client = new BoundedClient(servers.address, timeouts);
     client.on("error", (error) =>
-      logger?.warn({ reason: error.message }, "lost the connection that listens"),
+      logger?.warn({ reason: error.message }, "lost the connection that listens for other replicas' work"),
     );
     client.on("notification", ({ payload }) => {
       const { from, hasWork, endedCallIds } = readMessage(payload);
