@@ -12,6 +12,7 @@ import { createNonceManager, createWalletClient, type Hex, publicActions } from 
 import { privateKeyToAccount } from "viem/accounts";
 import { jsonRpc } from "viem/nonce";
 import { accounts } from "./accounts.ts";
+import "./native-recovery.ts";
 import { type Anvil, minedReceipt, rpcTransport } from "./anvil.ts";
 import { listenHttp } from "./http-listener.ts";
 import { ALLOWED_FACTORY } from "./wallets.ts";
