@@ -139,12 +139,9 @@ describe("Chain: its RPC", () => {
   });
   const faults: Record<string, [rpcMethod: string | undefined, fault: Fault]> = {
     "RPC down": [undefined, { kind: "cut" }],
-    "status 500": [undefined, { kind: "answer", status: 500, body: "" }],
     "wrong-length answer": ["eth_call", rpcResult("0x01")],
-    "empty answer": ["eth_call", rpcResult("0x")],
     "time-out": ["eth_call", { kind: "no-answer" }],
     "logs that lag behind": ["eth_getLogs", rpcResult([])],
-    "a receipt that is not there yet": ["eth_getTransactionReceipt", rpcResult(null)],
   };
   it.each(Object.entries(faults))(
     "%s → 503 while it lasts, nothing is decided; then 202 with the same call_id",
