@@ -9,6 +9,6 @@ test("A store whose scheme no part of the build opens is refused", async () => {
   await expect(openStore(store, pino({ level: "silent" }))).rejects.toThrow(REFUSAL);
 });
 
-test("A store whose scheme no part of the build opens cannot be looked at", async () => {
+test("A store whose scheme no part of the build opens cannot be inspected", async () => {
   await expect(inspectStore({ url: "other://127.0.0.1/jobgate" })).rejects.toThrow(REFUSAL);
 });

@@ -81,7 +81,7 @@ test.each([
   ["answers with nothing", answering({ result: "0x" })],
   ["answers with something else", answering({ result: `0x${"0".repeat(64)}` })],
 ])(
-  "An RPC that %s when calls come together gets each on its own, and those that follow",
+  "An RPC that %s when calls come together gets each call on its own, and so it gets the later calls",
   async (_how, fault) => {
     proxy.add({ rpcMethod: "eth_call", when: isTogether, fault });
     const rpc = open();

@@ -88,7 +88,7 @@ test("The variable of another command's --all selects no dead letters", async ()
   expect(await runProgram(["dead-letters", "drop"])).toBe(2);
 });
 
-test("A reader that goes away is no error", async () => {
+test("A reader that goes away is not an error", async () => {
   const args = [...jobgateProgram(), "--help"];
   const child = spawnTethered({ command: process.execPath, args, env: { PATH: process.env.PATH } });
   child.stdout.destroy();

@@ -101,6 +101,6 @@ it.each([
 });
 
 it.each(["0.01", "$", "$.5", "$01", "$1.", "$0", "$0.000000", "$0.0000001", "$-1", "$1e3", "$1,000", " $1"])(
-  "%j is no price",
+  "%j is not a price",
   (text) => expect(parseDollars(text)).toBeUndefined(),
 );

@@ -90,7 +90,7 @@ test("A JobCall that crashes every runner becomes a dead letter after max_attemp
   expect(await store.findDeadLetter(poison)).toMatchObject({ callId: poison, attempts: 3 });
 });
 
-test("A reader that stopped holds few JobCalls, however many it asked for, and others get the rest", async () => {
+test("A reader that stopped holds few JobCalls, however many it requested, and others get the rest", async () => {
   const { store, server, accept, connect } = await startDelivery();
   const stopped = await connect().subscribe({ maxInFlight: 10_000 });
   stopped.raw.pause();
@@ -239,7 +239,7 @@ test("A claim begins while its work is being accepted, so that they share one wr
   expect(claimedWhileAccepting).toBeGreaterThanOrEqual(1);
 });
 
-test("With ACK_MODE_ON_SEND, too, a stopped reader gets no more than it can take", async () => {
+test("A stopped reader gets no more than it can take, with ACK_MODE_ON_SEND as well", async () => {
   const { store, server, accept, connect } = await startDelivery();
   const body = Buffer.alloc(16 * 1024);
   await Promise.all(Array.from({ length: 300 }, () => accept({ body })));

@@ -99,7 +99,7 @@ test("Reserved jobs go only to streams that name them, and to all once the reser
 });
 
 describe("A job that is held", () => {
-  test("Its calls wait for every stream, those that name it too, and go out once it is held no more", async () => {
+  test("Its calls wait for every stream, also for streams that name the job, and go out once the hold ends", async () => {
     const { accept, connect, server } = await startDelivery();
     server.dispatcher.hold([JOB]);
     const all = await connect().subscribe({ maxInFlight: 10 });

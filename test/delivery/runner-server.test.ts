@@ -249,7 +249,7 @@ describe("Shutdown", () => {
     expect(undelivered).toBeGreaterThan(0);
   });
 
-  test("A JobCall not finished by the end of the drain is delivered again after the restart, and is no dead letter", async () => {
+  test("A JobCall that is not finished by the end of the drain is delivered again after the restart, and is not a dead letter", async () => {
     const store = await openStoreForTest();
     const before = await startDelivery({ store, drainMs: 100, maxAttempts: 1 });
     const callId = BigInt(await before.accept());

@@ -206,7 +206,7 @@ describe("A key of an API", () => {
     expect(gateway.delivered).toHaveLength(0);
   });
 
-  it("passes the API's own errors on, but not what asks for its credentials", async () => {
+  it("passes the API's own errors on, but not requests for credentials", async () => {
     status = 404;
     const missing = await ask("/staff/none", { headers: bearer(KEY) });
     expect([missing.status, await missing.text()]).toEqual([404, "answer 1"]);
@@ -270,7 +270,7 @@ describe("A key of an API", () => {
     expect(seen.length).toBe(20 - limited.length);
   });
 
-  it("lets nobody in who has another one, and such a request buys nothing", async () => {
+  it("lets no client in that has another key, and such a request buys nothing", async () => {
     const { send, answer } = await buy("/staff/paid");
     expect(answer.status).toBe(200);
     seen.length = 0;

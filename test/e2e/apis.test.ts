@@ -275,7 +275,7 @@ describe("A route of an API", () => {
     expect((await again()).status).toBe(304);
   });
 
-  it("is given to a resend as that asks for it, though the API gets conditions and ranges too", async () => {
+  it("is given to a resend by the resend's own conditions and ranges, though the API gets them as well", async () => {
     const { headers } = await sign("/strict/Paris", { headers: { "if-none-match": '"old"' } });
     const send = (sent: object) =>
       fetch(`${gateway.jobgate.x402Url}/strict/Paris`, { headers: { ...headers, ...sent } });
@@ -423,7 +423,7 @@ describe("A route of an API", () => {
     ]);
   });
 
-  it("keeps 64 KiB of an answer that nobody pays", async () => {
+  it("keeps 64 KiB of an answer that is not paid", async () => {
     const { answer } = await buy("/weather/nothing");
     expect([answer.status, answer.headers.get("x-result-truncated")]).toEqual([404, "true"]);
     expect(await answer.text()).toBe("x".repeat(65_536));

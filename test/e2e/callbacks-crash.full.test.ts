@@ -37,7 +37,7 @@ interface Row {
 const postgres = startBeforeAll(startPostgres);
 
 test.each(["SQLite", "Postgres"] as const)(
-  `Of ${CALLBACKS} callbacks none is lost while sender and receiver are killed, and one that comes twice has the same ID (%s)`,
+  `None of ${CALLBACKS} callbacks is lost while sender and receiver are killed, and a callback that comes twice has one ID (%s)`,
   async (kind) => {
     const folder = await testFolder();
     const databaseUrl = kind === "SQLite" ? "sqlite:jobgate.db" : await postgres.createDatabase();

@@ -32,7 +32,7 @@ async function publishedKey({ jobgate }: PaidGateway) {
 
 describe("A buyer's Callback-URL", () => {
   it.each(ALL_PROTOCOLS)(
-    "Tells how the call ended, bought over %s, signed with the published key",
+    "Reports how the call ended, bought over %s, signed with the published key",
     async (name) => {
       const receiver = await startReceiver();
       const protocol = gateway.at(name);
@@ -55,7 +55,7 @@ describe("A buyer's Callback-URL", () => {
     },
   );
 
-  it("Tells of a job that failed", async () => {
+  it("Reports a job that failed", async () => {
     const receiver = await startReceiver();
     const payment = await gateway.sign();
     await gateway.send(payment, { body: "fail", headers: { "callback-url": receiver.url } });

@@ -9,7 +9,7 @@ export function describeChannelsInCallbacks(given: Given): void {
   const { want, told } = callbacksOf(given);
   const { buy, count } = channelsOf(given);
 
-  test("A call that is paid by a voucher tells that its payment is settled, and of its end, once", async () => {
+  test("A call that is paid by a voucher has callbacks about its settled payment and about its end, once", async () => {
     await want(["payment.settled", "call.finished"]);
     await buy(inChannel(1, 10, { deposit: "100" }));
     await given.store.ack(await claimOne(given.store));

@@ -123,7 +123,7 @@ describe.each(PROTOCOLS)("A payment over %s", (protocol) => {
     }
   });
 
-  it("Gets the outcome of its purchase in progress, although its job was removed meanwhile", async () => {
+  it("Gets the outcome of its purchase in progress, although its job has been removed", async () => {
     const gateway = await openShop();
     const send = await signAt(protocol, gateway);
     const again = facilitator.during({ path: "/verify" }, async () => {

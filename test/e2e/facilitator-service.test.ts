@@ -62,7 +62,7 @@ function toBody({ payload, requirements }: FacilitatorRequest) {
 }
 
 describe("A facilitator service", () => {
-  test("Serves another jobgate's client, and settles a payment and tells of it once, however often it is asked", async () => {
+  test("Serves another jobgate's client, and settles a payment and reports it once, however often the client sends it", async () => {
     const { client, settler } = service;
     const request = await chain.request();
     const [account] = settler.accounts as [PrivateKeyAccount];

@@ -55,7 +55,7 @@ describe("The history of a payment", () => {
     expect(check(bought(0, 1, 7), failed(2, 3))).toBe(false);
   });
 
-  it("Has none when a job runs that nobody asked for, or that was only refused", () => {
+  it("Has none when a job runs that no client requested, or that was only refused", () => {
     expect(check(delivered(0, 7))).toBe(false);
     expect(check(refused(0, 1), delivered(2, 7))).toBe(false);
     expect(check(delivered(0, 7), unanswered(1))).toBe(false);
@@ -98,7 +98,7 @@ describe("The history of a JobCall", () => {
     expect(check(claim(1, 1), claim(3, 2), ack(4, 1, "done"), ack(4, 2, "done"))).toBe(false);
   });
 
-  it("Has none when an old lease is accepted, or counts again after it was lost", () => {
+  it("Has none when an old lease is accepted, or is valid again after it was lost", () => {
     expect(
       check(claim(1, 1), extend(2, 1, "done"), claim(5, 2), extend(6, 2, "done"), ack(8, 1, "done")),
     ).toBe(false);
@@ -107,7 +107,7 @@ describe("The history of a JobCall", () => {
     expect(check(claim(1, 1), nack(2, 1, "done"), ack(4, 1, "done"))).toBe(false);
   });
 
-  it("Has none when a done JobCall is delivered, or one that is not done is not found", () => {
+  it("Has none when a done JobCall is delivered, or an unfinished JobCall is not found", () => {
     expect(check(claim(1, 1), ack(2, 1, "done"), { ...claim(9, 2), from: 4 })).toBe(false);
     expect(check(claim(1, 1), ack(2, 1, "not found"))).toBe(false);
     expect(check(claim(1, 1), ack(2, 1, "done"), extend(4, 1, "lost"))).toBe(false);
@@ -117,7 +117,7 @@ describe("The history of a JobCall", () => {
     expect(check(claim(1, 1), claim(2, 1))).toBe(false);
   });
 
-  it("Is told as text when it has no order", () => {
+  it("Is printed as text when it has no order", () => {
     const histories = new Map([["call 7", [claim(1, 1), ack(2, 1, "not found")]]]);
     expect(() => requireLinearizable(histories, LEASE)).toThrow(
       '1 of 1 histories have no order:\ncall 7:\n  0.0 to 1.0: {"kind":"claim","token":"t1","attempt":1}\n  2.0 to 3.0: ',
@@ -148,7 +148,7 @@ describe("A queue", () => {
     });
   });
 
-  it("Tells what is lost, and what nobody asked for", () => {
+  it("Names what is lost, and what no client requested", () => {
     expect(losses([1, "a"])).toMatchObject({ lost: [[2, "b"]], unexpected: [] });
     expect(losses([1, "b"], [2, "b"]).unexpected).toHaveLength(2);
     expect(losses([1, "a"], [2, "b"], [9, "d"])).toMatchObject({ lost: [], unexpected: [{ callId: 9 }] });

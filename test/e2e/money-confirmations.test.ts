@@ -23,7 +23,7 @@ describe("Chain: three confirmations", () => {
     expect(careful.jobsWith(body)).toEqual([]);
   }
 
-  it("A settlement counts after three blocks, and not before", async () => {
+  it("A settlement is accepted after three blocks, and not before", async () => {
     const body = "confirmed";
     const payment = await careful.sign();
     const expectChanges = await watchLedger(parts, careful);

@@ -129,7 +129,7 @@ describe("Two facilitators, with rpc_url", () => {
     },
   );
 
-  it("One stalls when asked to settle → the other settles after the time-out", async () => {
+  it("One stalls in a settlement → the other settles after the time-out", async () => {
     const body = "stalled";
     const payment = await hasty.sign();
     const expectChanges = await watchLedger(parts, hasty);
@@ -152,7 +152,7 @@ describe("Two facilitators, with rpc_url", () => {
   });
 });
 
-describe("Two facilitators, asked to verify", () => {
+describe("Two facilitators that verify", () => {
   it.each<[string, Fault]>([
     ["does not answer", { kind: "no-answer" }],
     ["cuts the connection", { kind: "cut" }],
@@ -175,7 +175,7 @@ describe("Two facilitators, asked to verify", () => {
     await withoutRpc.waitForJobs(body);
   });
 
-  it("A verdict is final: 402, and the other is not asked", async () => {
+  it("A verdict is final: 402, and the other facilitator is not called", async () => {
     const payment = await withRpc.sign();
     const facilitators = watchFacilitators(withRpc);
     const body = { isValid: false, invalidReason: "insufficient_funds" };
@@ -194,7 +194,7 @@ describe("Two facilitators, asked to verify", () => {
 });
 
 describe("Two facilitators, without rpc_url", () => {
-  it("One dies before it settles → 503; only it is asked again, and then there is one job", async () => {
+  it("One dies before it settles → 503; only it is called again, and then there is one job", async () => {
     const body = "asked again";
     const payment = await withoutRpc.sign();
     const facilitators = watchFacilitators(withoutRpc);

@@ -162,7 +162,7 @@ describe("An authorization", () => {
 });
 
 describe("A runner", () => {
-  it("That charges too much is refused and keeps its lease; what it charges next counts, and only once", async () => {
+  it("That charges too much is refused and keeps its lease; its next charge is used, and only once", async () => {
     const before = await received();
     await gateway.stopRunner();
     const runner = await startRunner({ address: gateway.jobgate.runnerAddress, handle: "leave" });

@@ -49,7 +49,7 @@ describe("A jobgate that sells through another jobgate's facilitator", () => {
     );
   });
 
-  it("Is told of a payment's success once, however often and how many at once it asks, unless it left before", async () => {
+  it("Learns of a payment's success once, however often and how many at once it sends the payment, unless it left before", async () => {
     const { payload } = await selling.sign();
     const { accepted: paymentRequirements } = payload;
     const body = JSON.stringify({ x402Version: 2, paymentPayload: payload, paymentRequirements });
@@ -100,7 +100,7 @@ describe("A jobgate that sells through another jobgate's facilitator", () => {
     await expectChanges({});
   });
 
-  it("Asks its next facilitator while the other one has no funds for gas", async () => {
+  it("Calls its next facilitator while the first has no funds for gas", async () => {
     const poor = await startServingGateway({ parts, fundsWei: 10n ** 15n });
     onTestFinished(() => poor.stop());
     const { serviceUrl } = poor;

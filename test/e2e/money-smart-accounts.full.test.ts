@@ -225,7 +225,7 @@ describe("A payer that is a contract, where jobgate settles itself", () => {
 describe.each([
   ["uses up all gas", true],
   ["runs into an invalid instruction", false],
-])("A payer whose contract %s when it is asked about a signature", (_what, argument) => {
+])("A payer whose contract %s when it is called about a signature", (_what, argument) => {
   it("Is refused, where jobgate settles itself too", async () => {
     const address = await deployWallet({ anvil: parts.anvil, name: "HostileWallet", argument });
     await parts.usdc.mint(address, 1_000_000_000n);
@@ -247,7 +247,7 @@ describe("A payer that is not deployed yet (ERC-6492)", () => {
     return wallet;
   };
 
-  it("Buys a job, which deploys it, and then another one with the same form of signature", async () => {
+  it("Buys a job, which deploys it, and then another job with the same form of signature", async () => {
     await installAllowedFactory(parts.anvil);
     const account = await fund(ALLOWED_FACTORY, owner);
     for (const body of ["not deployed", "deployed"]) {

@@ -301,7 +301,7 @@ describe("dead letters", () => {
   });
 });
 
-test("A refund is sent once the operator has said who he is and why", async () => {
+test("A refund is sent once the operator has given a name and a reason", async () => {
   let [state, asks] = ["OWED", true];
   const refund = () => ({
     ...{ call_id: "12", state: `REFUND_STATE_${state}`, asks },

@@ -470,7 +470,7 @@ describe("dead letters", () => {
   });
 });
 
-test("A payment that has been undecided for too long needs a look, and a recent one does not", async () => {
+test("A payment that has been undecided for too long needs a person, and a recent payment does not", async () => {
   await scene.payIntoTheDark("who knows");
   const payments = await scene.gateway.journal.payments();
   const { key, callId } = payments

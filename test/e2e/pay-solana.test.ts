@@ -96,7 +96,7 @@ test("Nothing is signed above --max, and on no other network than --network", as
   expect(await pay(JOB, ["--max", "0.01", "--network", "solana-devnet"])).toMatchObject({ code: 0 });
 });
 
-test("A job that is sold on several networks is paid on that of the key", async () => {
+test("A job that is sold on several networks is paid on the network of the key", async () => {
   expect((await pay("/x402/jobs/1/3")).stderr).toMatch(/^network +solana-devnet$/m);
   expect(await earned()).toBe(2n * PRICE);
   const other = await pay("/x402/jobs/1/3", ["--network", "base-sepolia"]);

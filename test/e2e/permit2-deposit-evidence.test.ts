@@ -241,7 +241,7 @@ test("A deposit by another collector, whose call names the permit's nonce, does 
     expect(await look(wanted, named)).toMatchObject({ kind: "not_paid" });
 });
 
-test("A deposit can be made at its very deadline, and is not made a second later", async () => {
+test("A deposit can be made exactly at its deadline, and not a second later", async () => {
   const signed = await sign({ validSecs: 100 });
   const { validBefore } = signed.intent;
   for (const [timestamp, seen] of [

@@ -9,7 +9,7 @@ import { claimOne, newTransaction, paymentIntent } from "../store/store-fixtures
 export function describeRefundsInCallbacks(given: Given): void {
   const { want, buy, all, told } = callbacksOf(given);
 
-  test("A failed call tells of the dead letter, the refund that is owed, its end, and the refund that was made", async () => {
+  test("A failed call has callbacks about the dead letter, the owed refund, its end, and the refund that was made", async () => {
     await want(["refund.owed", "call.finished", "dead_letter"]);
     const callId = await buy(1, { notes: { [CALLBACK_URL]: BUYER }, onFailure: "refund" });
     await given.store.fail(await claimOne(given.store), "no ink");
@@ -38,7 +38,7 @@ export function describeRefundsInCallbacks(given: Given): void {
     expect(await told()).toHaveLength(7);
   });
 
-  test("A refund tells operator and buyer of each attempt that fails and of the transaction that makes it", async () => {
+  test("A refund has callbacks to operator and buyer about each failed attempt and about its transaction", async () => {
     await want(["refund.sent", "refund.failed"]);
     const callId = await buy(1, { notes: { [CALLBACK_URL]: BUYER }, onFailure: "refund" });
     await given.store.fail(await claimOne(given.store), "no ink");
@@ -80,7 +80,7 @@ export function describeRefundsInCallbacks(given: Given): void {
     expect((await told()).filter((text) => text.includes("refund"))).toHaveLength(5);
   });
 
-  test("A dead letter that is retried tells of the refund that is owed at each of its ends", async () => {
+  test("A dead letter that is retried has a callback about the owed refund at each of its ends", async () => {
     await want(["call.finished", "refund.owed"]);
     const callId = await buy(1, { onFailure: "ask" });
     for (const _ of [1, 2]) {

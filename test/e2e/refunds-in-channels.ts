@@ -41,7 +41,7 @@ export function describeRefundsInChannels(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A charge that the operator keeps is final, and if he approves it later, its refund is sent by a transaction", async () => {
+    test("A charge that the operator keeps is final, and if the operator approves its refund later, a transaction sends it", async () => {
       const callId = await fail();
       await refunds().decideRefund(callId, DECLINED);
       expect(await count()).toMatchObject({ base: "20", charged: "20", final: "20" });
@@ -51,7 +51,7 @@ export function describeRefundsInChannels(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A call that runs again is charged once more, and its failure asks again", async () => {
+    test("A call that runs again is charged once more, and the operator decides again about its failure", async () => {
       const callId = await fail();
       expect(await given.store.retryDeadLetter(callId)).toBe("retried");
       expect((await ledger().findCharge(callId))?.state).toBe("open");

@@ -103,7 +103,7 @@ it("A buyer who has closed the token account is paid back into a new one, at the
   expect(lamports - cluster.lamportsOf(account.address)).toBe(2_039_280n + 9_000n);
 });
 
-it("A refund whose blocks the RPC has dropped asks the operator, and an approval has another transaction sent", async () => {
+it("A refund whose blocks the RPC has dropped waits for the operator, and an approval sends another transaction", async () => {
   const { cluster, mint, payer } = parts;
   const { account, shop, fail, operator } = await startFailing();
   const before = (await cluster.balanceOf(payer, mint)) ?? 0n;

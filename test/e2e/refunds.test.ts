@@ -127,7 +127,7 @@ describe("a failed job is paid back", () => {
     );
   });
 
-  it("The promise that was shown to the buyer counts, although a reload withdraws it before the payment", async () => {
+  it("The promise that was shown to the buyer is kept, although a reload withdraws it before the payment", async () => {
     const promise = async () => (await requestOffer(gateway.urlOf())).v2.resource.description;
     expect(await promise()).toContain("Refunded if it fails.");
     const payment = await gateway.sign();
@@ -159,7 +159,7 @@ describe("a failed job is paid back", () => {
     expect(await held()).toBe(0n);
   });
 
-  it("A refund that asks is sent when the operator approves it, and not when the operator declines", async () => {
+  it("A refund that waits for the operator is sent after an approval, and not after a refusal", async () => {
     await parts.usdc.mint(account.address, AMOUNT);
     const [asked, declined] = [await buyAndFail(1), await buyAndFail(1)];
     const before = await paidBy();
@@ -275,7 +275,7 @@ describe("a payment that the chain neither shows nor refutes", () => {
 });
 
 describe("callbacks about a refund", () => {
-  it("Tell operator and buyer of the attempt that fails and of the transaction that pays", async () => {
+  it("Have callbacks to operator and buyer about the failed attempt and the transaction that pays", async () => {
     const receiver = await startReceiver();
     const events = `
 [x402.callbacks]

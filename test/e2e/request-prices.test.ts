@@ -110,11 +110,11 @@ describe("A payment for one request", () => {
   });
 });
 
-describe("A price by what is asked, over another protocol", () => {
+describe("A price by the request, over another protocol", () => {
   const small = "x".repeat(20_000);
   const large = "x".repeat(30_000);
 
-  it.each(["evm", "blueprintevm"] as const)("Is that of the request: %s", async (protocol) => {
+  it.each(["evm", "blueprintevm"] as const)("Is the price of the request: %s", async (protocol) => {
     const { sign, send } = gateway.at(protocol);
     const payment = await sign({ job: 10, body: small });
     expect(payment.signed.authorization.value).toBe("22000");
@@ -122,7 +122,7 @@ describe("A price by what is asked, over another protocol", () => {
     expect(await send(payment, { job: 10, body: small })).toMatchObject({ status: 202 });
   });
 
-  it("Is that of the tool call: MCP", async () => {
+  it("Is the price of the tool call: MCP", async () => {
     const { sign, send } = gateway.at("mcp");
     const headers = { "content-type": "text/plain; charset=utf-8" };
     const payment = await sign({ job: 10, body: small, headers });

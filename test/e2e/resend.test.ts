@@ -26,7 +26,7 @@ const client = () => createOperatorClient({ address: { url: gateway.jobgate.oper
 
 afterAll(async () => expect((await client().getTotals({})).balanced).toBe(true));
 
-it("moves no money, is no sale, and leaves the call that was bought and its answer to the buyer", async () => {
+it("moves no money, is not a sale, and leaves the call that was bought and its answer to the buyer", async () => {
   const payment = await gateway.sign();
   const bought = await gateway.send(payment, { body: "no ink" });
   const callId = BigInt(bought.call_id ?? 0);

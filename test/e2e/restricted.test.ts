@@ -200,7 +200,7 @@ describe("A job with delegated_caller_signature", () => {
   });
 
   test.each(["x402", "mcp"] as const)(
-    "Is refused without a charge while the chain cannot be asked or its contract has no code, and runs afterwards (%s)",
+    "Is refused without a charge while the chain cannot be queried or its contract has no code, and runs afterwards (%s)",
     async (protocol) => {
       const { headers } = await gateway.pay({ protocol });
       const sent = { ...headers, ...claimHeaders(await sign()) };
@@ -221,7 +221,7 @@ describe("A job with delegated_caller_signature", () => {
     },
   );
 
-  test("Checks for a payment first, then the caller, then asks the facilitator", async () => {
+  test("Checks for a payment first, then the caller, then calls the facilitator", async () => {
     const claim = claimHeaders({ ...(await sign()), signature: "0x00" });
     expect(await gateway.send(JOB.delegated, claim)).toMatchObject({
       httpStatus: 402,

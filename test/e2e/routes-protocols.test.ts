@@ -64,7 +64,7 @@ async function sign(request: Ask, at: TestGateway = gateway) {
 const PARIS: Ask = { path: "/weather/Paris?units=metric", headers: { accept: "application/json" } };
 
 describe("A job with a route", () => {
-  it("Asks there for its price, with the route's template as its resource", async () => {
+  it("Answers 402 there with its price, and with the route's template as its resource", async () => {
     const { status, headers, body } = await ask(PARIS);
     expect([status, body.code]).toEqual([402, "payment_required"]);
     const { resource } = decodePaymentRequiredHeader(headers.get("payment-required") ?? "");

@@ -155,7 +155,7 @@ test("A payment that is signed too late for its blockhash is not sent", async ()
   expect(wallet.signed).toHaveLength(1);
 });
 
-test("A lost answer is asked for again with the same transaction", async () => {
+test("A lost answer is requested again with the same transaction", async () => {
   const before = await earned();
   const { page, wallet } = await visitWithSolana(shop.pageOf("route"));
   const sent: string[] = [];

@@ -86,7 +86,7 @@ describe("Over MPP, which has no payment of jobgate's on Solana", () => {
       expect(await (await fetch(x402Url + path)).text()).not.toContain("mpp");
   });
 
-  it("a job that is sold on an EVM chain, too, has the challenge of this chain alone", async () => {
+  it("a job that is also sold on an EVM chain has the challenge of this chain alone", async () => {
     const { x402Url } = both.jobgate;
     for (const path of ["/x402/jobs/1/0", "/mpp/jobs/1/0"]) {
       const { challenges } = await ask(x402Url + path);

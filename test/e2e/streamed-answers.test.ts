@@ -213,7 +213,7 @@ describe("A streamed answer of an API", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("that breaks off breaks the buyer's connection, is a failed job, and is not asked for again", async () => {
+  it("that breaks off breaks the buyer's connection, is a failed job, and is not requested again", async () => {
     const { answer, again, state } = await buy("/chat/broken");
     const whole = answer.text();
     goOn.emit("go");
@@ -248,7 +248,7 @@ describe("A streamed answer of an API", () => {
     expect(await resent.text()).toBe("data: 1\n\n");
   });
 
-  it("ends after max_run_secs, as one that breaks off", async () => {
+  it("ends after max_run_secs, as an answer that breaks off", async () => {
     const { answer, again } = await buy("/short/model");
     await expect(answer.text()).rejects.toThrow("terminated");
     const resent = await again();
@@ -289,7 +289,7 @@ describe("A streamed answer of an API", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("ends whole if jobgate is stopped meanwhile", async () => {
+  it("ends whole if jobgate is stopped before its end", async () => {
     const { path, headers, answer } = await buy("/chat/model");
     const restarted = gateway.restart();
     setTimeout(() => goOn.emit("go"), LEFT_MS);
@@ -300,7 +300,7 @@ describe("A streamed answer of an API", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("is not asked for again after jobgate was killed", async () => {
+  it("is not requested again after jobgate was killed", async () => {
     await gateway.restart({ asProcess: true });
     const { answer, path, headers } = await buy("/chat/model");
     await gateway.restart({ signal: "SIGKILL" });

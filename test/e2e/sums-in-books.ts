@@ -31,7 +31,7 @@ export function describeSumsInBooks(given: Given): void {
     await refunds.endRefund(callId, sent.reference, end);
   }
 
-  test("A refund is in the sums of the day of the refund, and the sale in those of its own day", async () => {
+  test("A refund is in the sums of the day of the refund, and its sale in the sums of the day of the sale", async () => {
     const callId = await begin(1, { onFailure: "refund" });
     await given.store.settlePayment(paymentIntent(1).key, SETTLEMENT);
     await given.store.fail(await claimOne(given.store), "no ink");
@@ -50,7 +50,7 @@ export function describeSumsInBooks(given: Given): void {
     expect(await sums("job", TODAY + 1, TODAY + 3)).toEqual([]);
   });
 
-  test.each([1, 2, 3])("The sums are those of the movements, whatever happens (seed %i)", async (seed) => {
+  test.each([1, 2, 3])("The sums agree with the movements, whatever happens (seed %i)", async (seed) => {
     const random = randomFrom(seed);
     const one = <Value>(values: readonly Value[]) => values[random(values.length)] as Value;
     for (let number = 1; number <= 40; number++) {

@@ -43,7 +43,7 @@ describe("A history is linearizable", () => {
 });
 
 describe("A history is not linearizable", () => {
-  it("When a read is stale, or of what nobody wrote", () => {
+  it("When a read is stale, or returns what was never written", () => {
     expect(check(write(0, 1, 7), read(2, 3, 0))).toBe(false);
     expect(check(read(0, 1, 7))).toBe(false);
   });
@@ -94,7 +94,7 @@ it("Every history that was made in an order is linearizable, and none in which a
   );
 });
 
-it("The answer is that of trying every permutation", () => {
+it("The answer agrees with a trial of every permutation", () => {
   const random = fc.array(
     fc.record({
       value: fc.nat(2),

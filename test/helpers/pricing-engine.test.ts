@@ -77,7 +77,7 @@ test("The engine refuses in the order of its specification", async () => {
   }
 });
 
-test("A proof counts within 30 s of its timestamp, and for its own service only", async () => {
+test("A proof is valid within 30 s of its timestamp, and for its own service only", async () => {
   // The machine may take seconds for a call.
   for (const seconds of [-20, 28]) {
     expect((await ask({ ...good, ...proofAt(seconds) })).status.code).toBe(status.OK);

@@ -142,7 +142,7 @@ describe("A whole answer counts as sent", () => {
     await expectNeverSent(sent);
   });
 
-  it("never once he has left in the middle of it", async () => {
+  it("never once the client has left in the middle of it", async () => {
     const sent = await request({ status: 200, stream: pieces() }, { quietMs: QUIET_MS });
     await once(sent.socket, "data");
     sent.socket.destroy();

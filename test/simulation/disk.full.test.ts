@@ -19,7 +19,7 @@ describe("A simulated world whose disk fails", () => {
     expect(broken && describeRun(broken)).toBeUndefined();
   });
 
-  it("Keeps them, too, where syncs fail again and again", async () => {
+  it("Keeps them also where syncs fail again and again", async () => {
     const failing = await openSeeds(undefined, { ...HAS_DISK, syncFailure: OFTEN });
     const broken = await firstBroken(failing, seedsFrom(1, howMany(2, 20)));
     failing.close();

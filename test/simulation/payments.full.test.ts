@@ -19,7 +19,7 @@ describe("In every order of events, a payment has one job, and a refused one is 
   });
 });
 
-describe("Without one of its guards the gateway breaks a law of money, and the run that shows it is told:", () => {
+describe("Without one of its guards the gateway breaks a law of money, and the run that shows it is printed:", () => {
   it.each(MUTANTS)("$name", async ({ scenario, ...mutant }) => {
     const { explore, PaymentsRun } = await loadSimulation(mutant);
     const explored = explore(() => new PaymentsRun(scenario), MAX_STATES);

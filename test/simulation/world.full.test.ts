@@ -11,7 +11,7 @@ it("Every run of many worlds keeps the laws of money", async () => {
   expect(broken && describeRun(broken)).toBeUndefined();
 });
 
-it("A run that breaks a law is told without what the law does not need", async () => {
+it("A run that breaks a law is printed without what the law does not need", async () => {
   const careless = await openSeeds({
     file: "x402/settlement/outcome-recorder.ts",
     from: "return this.#undecided(intent, evidence.reason);",

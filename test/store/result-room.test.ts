@@ -33,7 +33,7 @@ describe("The room for results", () => {
     room.stop();
   });
 
-  it("is free while nobody knows what the store has", async () => {
+  it("is free while the size of the store is unknown", async () => {
     const room = new ResultRoom({
       ...{ maxBytes: 1, sum: () => Promise.reject(new Error("gone")), logger: undefined },
     });

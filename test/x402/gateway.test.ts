@@ -65,7 +65,7 @@ describe("An embedded gateway", () => {
     expect((await open.post({}, { job: 1 })).status).toBe(402);
   });
 
-  it("Answers 429 to a client that keeps asking without paying", async () => {
+  it("Answers 429 to a client that keeps sending requests without a payment", async () => {
     stopTime();
     const limits = { maxUnpaidPerSecondPerClient: 3, maxVerifiesPerClient: 1, maxVerifies: 1 };
     const other = await startAnotherGateway({ config: { limits } });

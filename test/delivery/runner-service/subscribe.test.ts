@@ -65,7 +65,7 @@ describe("Subscribe", () => {
     expect(stream.calls).toHaveLength(64);
   });
 
-  test("A runner gets only the jobs that it asked for", async () => {
+  test("A runner gets only the jobs that it named", async () => {
     const { accept, connect } = await startDelivery();
     const unwanted = await accept({ jobId: 1n });
     const wanted = await accept({ jobId: 2n });

@@ -113,7 +113,7 @@ it("A refused stream is an error as JSON, in the words of the same refusal witho
   expect(sent.error).toMatchObject({ code: -32602 });
 });
 
-it("What is no request of A2A is refused, and says what was expected", async () => {
+it("A request that is not A2A is refused with what was expected", async () => {
   const shop = await startShop(parts);
   const url = `${shop.url}/a2a`;
   const request = { jsonrpc: "2.0", id: 1, method: "tasks/get", params: { id: "1" } };

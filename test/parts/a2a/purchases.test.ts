@@ -296,7 +296,7 @@ describe("A payment", () => {
     expect([status.state, metadata?.["jobgate/call"].call_id]).toEqual(["working", 1]);
   });
 
-  it("Needs the input again once it is no longer kept, and then only that very input", async () => {
+  it("Needs the input again once it is no longer kept, and then only the same input", async () => {
     const shop = await startShop(parts, { maxInputBytes: 1 });
     const agent = new Agent(shop);
     const task = await agent.ask("the input");
@@ -334,7 +334,7 @@ describe("A payment", () => {
     expect(metadataOf(paid)).toMatchObject({ "x402.payment.status": "payment-completed" });
   });
 
-  it("That says that it is no payment, or names another job than its task's, is refused, and charges nothing", async () => {
+  it("That is marked as no payment, or names another job than its task's, is refused, and charges nothing", async () => {
     const shop = await startShop(parts);
     const agent = new Agent(shop);
     const payment = await paymentFor(await agent.ask());
@@ -383,7 +383,7 @@ describe("A payment", () => {
 });
 
 describe("A task", () => {
-  it("Whose job was removed meanwhile is shown to its buyer, also by the same payment", async () => {
+  it("Whose job has been removed is shown to its buyer, also by the same payment", async () => {
     const shop = await startShop(parts);
     const agent = new Agent(shop);
     const task = await agent.ask();
@@ -431,7 +431,7 @@ describe("A task", () => {
     expect((await agent.call("tasks/get", { id: payment.taskId })).error).toMatchObject(refused);
   });
 
-  it("Is shown to nobody without its ID, whatever the ID resembles", async () => {
+  it("Is shown to no client without its ID, whatever the ID resembles", async () => {
     const agent = new Agent(await startShop(parts));
     const { id } = await agent.ask();
     const other = new Agent(await startShop(parts));

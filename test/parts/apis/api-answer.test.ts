@@ -90,7 +90,7 @@ test("A connection that breaks in mid-answer is api_broke_off, and before it out
 });
 
 test.each(["HTTPParserError", "UND_ERR_HEADERS_OVERFLOW", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"])(
-  "An answer that is no HTTP is api_broke_off: %s",
+  "An answer that is not HTTP is api_broke_off: %s",
   (reason) => {
     const outcome = readApiOutcome({ kind: "lost", reason, hasBegun: false }, ASKED);
     expect(errorOf(outcome)).toEqual([502, "api_broke_off"]);

@@ -35,7 +35,7 @@ test("A request has method, path, query and forwarded headers of the client, and
   });
 });
 
-test("A header of the API replaces that of the client", () => {
+test("A header of the API replaces the client's header", () => {
   expect(requestWith({ "X-HTTP-X-API-KEY": "guess" }).headers["x-api-key"]).toBe("secret");
 });
 

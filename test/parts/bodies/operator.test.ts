@@ -48,7 +48,7 @@ describe("GetCallContent", () => {
     expect(JSON.stringify(answer)).not.toContain(base64("secret body"));
   });
 
-  test("Each look is logged with the call and with who looked if that is known", async () => {
+  test("Each reading is logged with the call, and with the reader's name if it is known", async () => {
     const callId = await jobgate.deadLetter("the body");
     const shown = () =>
       lines

@@ -109,7 +109,7 @@ test.each([301, 302, 303, 307, 308])("A redirect with %i is not followed", async
   expect(inside.calls).toEqual([]);
 });
 
-test("An endless answer is cut, and its status counts", async () => {
+test("An endless answer is cut, and its status is used", async () => {
   let closed = (): void => undefined;
   const isClosed = new Promise<void>((resolve) => {
     closed = resolve;
@@ -287,7 +287,7 @@ test("A test message is signed and sent once, and says why it failed", async () 
   expect(await calling.sender.test(receiver.url)).toBe("ECONNREFUSED");
 });
 
-test("The store is not asked each second while nobody may be called, and at once when somebody may", async () => {
+test("The store is not queried each second while no URL may be called, and at once when one may", async () => {
   const { calling, asked, pauses } = await startCounted(undefined);
   const before = asked();
   await vi.advanceTimersByTimeAsync(5_000);
@@ -304,7 +304,7 @@ test("The store is not asked each second while nobody may be called, and at once
   expect(asked()).toBe(before + 2);
 });
 
-test("Many ends of calls ask the store once, and payments not at all where only buyers are called", async () => {
+test("Many ends of calls query the store once, and payments never do where only buyers are called", async () => {
   const { calling, asked, pauses } = await startCounted(LOCAL_BUYERS);
   const { store, deadLetter } = calling;
   const before = asked();

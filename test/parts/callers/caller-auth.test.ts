@@ -89,7 +89,7 @@ describe("A caller with a plain account", () => {
     expect(await desk.ask(claimHeaders(inUpperCase))).toEqual(replay);
   });
 
-  test("asks the chain once, and not at all when its signature is malformed", async () => {
+  test("queries the chain once, and not at all when its signature is malformed", async () => {
     const before = rpc.requests.length;
     await desk.ask(claimHeaders({ ...(await sign()), signature: "nothex" }));
     expect(rpc.requests.length).toBe(before);
@@ -144,7 +144,7 @@ describe("A caller that is a contract (ERC-1271)", () => {
     });
   });
 
-  test("is refused as retryable while its contract cannot be asked", async () => {
+  test("is refused as retryable while its contract cannot be called", async () => {
     const claim = await signForWallet();
     rpc.add({ rpcMethod: "eth_call", fault: { kind: "cut" }, times: 1 });
     expect(await desk.ask(claimHeaders(claim))).toEqual({

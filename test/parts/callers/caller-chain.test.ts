@@ -140,7 +140,7 @@ describe("An answer that is neither yes nor no fails the check", () => {
 });
 
 describe("permission_cache_secs", () => {
-  test("0 asks the chain every time", async () => {
+  test("0 queries the chain every time", async () => {
     const before = rpc.count("eth_call");
     await isPermitted(owner.address);
     await isPermitted(owner.address);

@@ -108,7 +108,7 @@ test.each([
   ["of 64 bytes", (signature: string) => signature.slice(0, -2)],
   ["of 66 bytes", (signature: string) => `${signature}00`],
   ["with v = 5", (signature: string) => `${signature.slice(0, -2)}05`],
-])("A signature %s is invalid, and retryable while the chain cannot be asked", async (_, change) => {
+])("A signature %s is invalid, and retryable while the chain cannot be queried", async (_, change) => {
   const signature = change(claim.signature);
   expect(await ask({ signature })).toEqual({ code: "invalid_signature", status: 400, retryable: true });
 });

@@ -24,7 +24,7 @@ async function problems(chainRpcUrl: string, chainContract: `0x${string}`, own =
   return found.map(({ path, message }) => `${path.join(".")}: ${message}`);
 }
 
-test("A contract on its chain is no problem", async () => {
+test("A contract on its chain is not a problem", async () => {
   expect(await problems(parts.anvil.rpcUrl, parts.usdc.address)).toEqual([]);
 });
 

@@ -126,7 +126,7 @@ describe("GET /x402/jobs", () => {
     }
   });
 
-  it("Answers 304 to those who have the list, and HEAD without a body", async () => {
+  it("Answers 304 to clients that have the list, and HEAD without a body", async () => {
     const etag = (await get("/x402/jobs")).headers.get("etag") ?? "";
     expect((await get("/x402/jobs", { "if-none-match": etag })).status).toBe(304);
     expect((await get("/x402/jobs", { "if-none-match": '"other"' })).status).toBe(200);

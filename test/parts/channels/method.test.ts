@@ -132,7 +132,7 @@ test("A payment is known by its voucher and its request", async () => {
   expect(one?.nonce).not.toBe(other?.nonce);
 });
 
-test("A request for a refund is no payment, and a payment is no request for a refund", async () => {
+test("A request for a refund is not a payment, and a payment is not a request for a refund", async () => {
   const payload = await pay();
   expect(asksForRefund(payload)).toBe(false);
   expect(() => readRefund({ ...payload, type: "refund", amount: "-1" })).toThrow(/malformed at amount/);
@@ -182,7 +182,7 @@ test.each([
   ["another amount", { permitted: { token: ASSET, amount: "9999" } }],
   ["another spender", { spender: "0x402085c248EeA27D92E8b30b2C58ed07f9E20001" }],
   ["another channel", { witness: { channelId: `0x${"03".repeat(32)}` } }],
-])("A permit of %s is no deposit in the channel", async (_, more) => {
+])("A permit of %s is not a deposit in the channel", async (_, more) => {
   expect(CHANNELS.pays(read(await permit(more)), byPermit2)).toBe(false);
 });
 

@@ -33,7 +33,7 @@ test("A voucher that skips others is not known to be the next one, since it may 
   expect(newest.isNext(ID, 120n, PRICE)).toBe(false);
 });
 
-test("A voucher that may have been taken is no longer new, and no later look lowers it", () => {
+test("A voucher that may have been taken is no longer new, and no later reading lowers it", () => {
   const newest = new NewestVouchers();
   read(newest, 100n);
   expect(newest.begin(ID, 110n, false)).toBeUndefined();
@@ -123,7 +123,7 @@ test("A channel is read for its first voucher, and for a voucher that came befor
   expect(reads()).toBeGreaterThan(1);
 });
 
-test("A channel is read for each voucher where other processes take vouchers, too", async () => {
+test("A channel is read for each voucher where other processes take vouchers as well", async () => {
   const { recognise, take, reads } = termsOf(undefined);
   for (const cumulative of [110n, 120n]) {
     await recognise(cumulative);

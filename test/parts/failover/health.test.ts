@@ -58,7 +58,7 @@ describe("A facilitator's health", () => {
     expect(health.isReady()).toBe(true);
   });
 
-  it("Settlements that fail count even where verifications succeed", () => {
+  it("Failed settlements make a facilitator unhealthy even where verifications succeed", () => {
     const { health } = healthOf();
     for (let i = 0; i < 3; i++) {
       health.succeeded("verify");
@@ -82,7 +82,7 @@ describe("A facilitator's health", () => {
     expect(health.isReady()).toBe(true);
   });
 
-  it("A busy one is left alone for as long as it asks", () => {
+  it("A busy facilitator is left alone for as long as it requests", () => {
     const { health, pass } = healthOf();
     const cause = new RateLimited(20_000);
     health.failed("verify", new GatewayError("facilitator_unavailable", "Busy.", { cause }));

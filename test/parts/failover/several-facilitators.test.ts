@@ -53,12 +53,12 @@ function facilitatorsOf(
 }
 
 describe("A settler without funds", () => {
-  test("Is the reason told when the other facilitator is down", async () => {
+  test("Is the reason in the answer when the other facilitator is down", async () => {
     const facilitators = facilitatorsOf(["http://127.0.0.1:1", "local"], new PoorSettler());
     await expect(facilitators.verify(request)).rejects.toMatchObject({ code: "settler_unfunded" });
   });
 
-  test("Is asked first again once it has funds, however many payments others verified meanwhile", async () => {
+  test("Is called first again once it has funds, however many payments others have verified", async () => {
     const remote = await listenHttp({
       handler: (_incoming, response) => void response.end('{"isValid":true}'),
     });

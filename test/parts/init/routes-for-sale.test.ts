@@ -20,7 +20,7 @@ const priced = (named: readonly string[], price?: string) =>
   }).map((one) => [one.route, one.price, one.details.name]);
 const parseNone = () => [] as ReturnType<typeof parseNamedRoute>;
 
-test("Takes the price beside a route before that of the description, and that before the one for all", () => {
+test("Prefers the price beside a route to the price of the description, and both to the price for all routes", () => {
   expect(priced(["GET /weather/{town}=0.05"], "$0.01")).toEqual([
     ["GET /weather/{town}", "$0.05", "weather"],
   ]);
@@ -45,7 +45,7 @@ test("Sells two operations that cannot be told apart by their own details, which
   expect(names.map(({ details }) => details.name)).toEqual(["x", "y"]);
 });
 
-test("Says what is wrong with a price that is none", () => {
+test("Says what is wrong with an invalid price", () => {
   const [free] = parseNamedRoute("GET /x=free");
   expect(() => priced([`${free?.route}`])).toThrow("GET /x=free has no price; expected 'GET /x=$0.01'");
 });

@@ -130,7 +130,7 @@ describe("The local facilitator", () => {
     expect(await chain.minedBy(account)).toBe(before);
   });
 
-  it("queues at any replica, and the one that is left sends", async () => {
+  it("queues at any replica, and the replica that is left sends", async () => {
     const shared = await chain.startSettler({ isShared: true });
     onTestFinished(() => shared.stop());
     const [account] = shared.accounts as [PrivateKeyAccount];

@@ -130,7 +130,7 @@ describe("A message without a session", () => {
     });
   });
 
-  it("Is told in its result that the call goes on, if its client takes no tasks", async () => {
+  it("Learns from its result that the call goes on, if its client takes no tasks", async () => {
     const shop = await startShop({ toolMs: 1, longToolMs: 1 });
     const { result } = await send(shop, "tools/call", await pay(shop));
     expect(result).toMatchObject({ resultType: "complete", structuredContent: { status: "running" } });

@@ -30,7 +30,7 @@ it("Progress increases by a fraction with a new text, and also when an attempt b
   ).toEqual([40, 40 + STEP, 40 + 2 * STEP, 41]);
 });
 
-it("Progress without a change is told once", () => {
+it("Progress without a change is sent once", () => {
   expect(
     toldOf([
       [0, ""],

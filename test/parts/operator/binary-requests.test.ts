@@ -38,7 +38,7 @@ test("A binary request is answered in binary", async () => {
   expect(deadLetters.map((letter) => letter.callId)).toEqual([BigInt(callId)]);
 });
 
-test("A malformed binary request is answered 400, and one that is too large 429", async () => {
+test("A malformed binary request is answered 400, and a request that is too large 429", async () => {
   const { send } = await start();
   for (const body of [[0xff], [0x0a, 0x05, 0x61], [0x0f]]) {
     const answer = await send("GetPayment", new Uint8Array(body));

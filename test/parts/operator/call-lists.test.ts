@@ -189,7 +189,7 @@ describe("GetCall", () => {
     ]);
   });
 
-  test("Is NOT_FOUND for an unknown call, and names the payment of one that was never queued", async () => {
+  test("Is NOT_FOUND for an unknown call, and names the payment of a call that was never queued", async () => {
     for (const call_id of ["99", "0", "18446744073709551615"]) {
       const { status, answer } = await callJson(jobgate.url, "GetCall", { call_id });
       expect([status, answer]).toMatchObject([404, { message: `There is no call with call id ${call_id}.` }]);

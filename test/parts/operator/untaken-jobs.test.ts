@@ -78,14 +78,14 @@ describe("The API", () => {
 });
 
 describe("Jobs that no runner takes", () => {
-  test("are all but those that runners name, if no runner takes all", () => {
+  test("are all jobs except the jobs that runners name, if no runner takes all", () => {
     expect(untakenBy([])).toEqual({ kind: "except", jobIds: [] });
     const named = [runner({ jobIds: [1n, 2n] }), runner({ jobIds: [2n, 3n] })];
     expect(untakenBy(named)).toEqual({ kind: "except", jobIds: [1n, 2n, 3n] });
     expect(untakenBy([...named, runner()])).toEqual({ kind: "only", jobIds: [] });
   });
 
-  test("are those of a paused runner, and the jobs that it reserves even beside one for all", () => {
+  test("are the jobs of a paused runner, and the jobs that it reserves even beside a runner for all jobs", () => {
     const paused = runner({ jobIds: [1n, 2n], reserves: true, maxInFlight: 0 });
     expect(untakenBy([paused])).toEqual({ kind: "except", jobIds: [] });
     expect(untakenBy([paused, runner()])).toEqual({ kind: "only", jobIds: [1n, 2n] });

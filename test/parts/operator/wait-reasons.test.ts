@@ -16,7 +16,7 @@ const reasons = (details: Partial<CallDetails>, known: Partial<Parameters<typeof
   waitReasons({ ...call, ...details }, { payment: undefined, runners: [runner], ofParts: [], ...known });
 
 describe("The reasons why a JobCall waits", () => {
-  test("A JobCall that a runner has, and one that is over, has none", () => {
+  test("A JobCall that a runner has, or that has ended, has none", () => {
     for (const state of ["leased", "done", "dead", "failed", "dropped"] as const)
       expect(reasons({ state }, { ofParts: ["The job is paused."], runners: [] })).toEqual([]);
   });

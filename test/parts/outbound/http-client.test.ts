@@ -70,7 +70,7 @@ test("A sink that takes longer than the server may be silent does not end the an
   expect(outcome).toMatchObject({ kind: "answered", answer: { isCut: false } });
 });
 
-test.each([204, 304])("The length that a %d names is not that of its own body", async (status) => {
+test.each([204, 304])("The length that a %d names is not the length of its own body", async (status) => {
   const head = `HTTP/1.1 ${status} X\r\nContent-Length: 77\r\n\r\n`;
   const server = await listenHttp({ handler: ({ socket }) => void socket.write(head) });
   const client = new HttpClient({ url: server.url, concurrency: 1, timeoutMs: SILENCE_MS });

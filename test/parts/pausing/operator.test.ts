@@ -85,7 +85,7 @@ describe("A paused webhook endpoint", () => {
     await runner.stop();
   });
 
-  test("The call of an event that waits names the pause, and that of a call that is done does not", async () => {
+  test("The call of an event that waits names the pause, and a call that is done names none", async () => {
     const runner = await startRunner({ address: jobgate.runnerAddress, subscriber: "ends" });
     const done = (await (await send("/hooks/a")).json()) as { call_id: number };
     await until(() => runner.calls.some(({ callId }) => Number(callId) === done.call_id));

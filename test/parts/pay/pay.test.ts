@@ -225,7 +225,7 @@ describe("jobgate pay", () => {
     expect(await pay(testSeller.jobUrl(0), "--max", "$0.01")).toMatchObject({ code: 0 });
   });
 
-  test("Pays real money only up to --max, where nobody can be asked", async () => {
+  test("Pays real money only up to --max, where no person can be asked", async () => {
     const refused = await pay(realSeller.jobUrl(0));
     expect(refused).toMatchObject({
       code: 1,

@@ -32,7 +32,7 @@ describe("The rule of a job", () => {
     }
   });
 
-  it("Is told to buyers before they pay", () => {
+  it("Is shown to buyers before they pay", () => {
     expect([job, other].map((one) => rule.requires(one)?.name)).toEqual(["payment-identifier", undefined]);
   });
 

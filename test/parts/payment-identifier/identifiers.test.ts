@@ -60,7 +60,7 @@ describe("A payment identifier", () => {
   );
 });
 
-it("docs/errors.md prints the refusal of an identifier that is taken with those of a resend", () => {
+it("docs/errors.md prints the refusal of a taken identifier beside the refusals of a resend", () => {
   const resend = documentedOrder().find(({ name }) => name === "resend");
   expect(resend?.refusals).toContain(IDENTIFIERS.taken("job").code);
 });

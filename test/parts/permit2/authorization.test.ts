@@ -248,7 +248,7 @@ describe("The chain shows a Permit2 payment as", () => {
     }
   });
 
-  it("Open at its very deadline, when Permit2 still accepts it, and not paid a second later", async () => {
+  it("Open exactly at its deadline, when Permit2 still accepts it, and not paid a second later", async () => {
     const { payment, intent } = await sign({ validSecs: 100 });
     await mineAt(intent.validBefore);
     expect(await look(intent)).toEqual(UNUSED);
@@ -380,7 +380,7 @@ describe("An RPC address whose nodes differ", () => {
     expect(await look(intent, transactionHash)).toEqual(CANCELLED);
   });
 
-  it("A node that answers with its newest state, whatever block it is asked for, decides nothing", async () => {
+  it("A node that answers with its newest state, whatever block is requested, decides nothing", async () => {
     const [{ intent }, paid] = [await sign(), await sign()];
     await invalidatePermit2Nonce(anvil, payer, intent.key.nonce);
     const transaction = await settle(paid.payment);
@@ -432,7 +432,7 @@ describe("An RPC address whose nodes differ", () => {
     });
   });
 
-  it("A reorganisation between two looks: what the chain shows in the end counts", async () => {
+  it("After a reorganisation between two observations, what the chain shows in the end decides", async () => {
     const { payment, intent } = await sign();
     const careful = evidenceOf(2);
     const before = await anvil.client.snapshot();
@@ -478,7 +478,7 @@ describe("Where Permit2's creation code, or nothing, is at Permit2's address", (
   });
 });
 
-it("A look at a named transaction asks 4 questions, one more than for EIP-3009", async () => {
+it("An observation of a named transaction makes 4 RPC calls, one more than for EIP-3009", async () => {
   const { payment, intent } = await sign();
   const eip3009 = await paymentToSettle({ anvil, token: usdc });
   const transaction = await settle(payment);

@@ -56,7 +56,7 @@ async function approval(nonce: bigint, spender = PERMIT2_CONTRACT) {
 }
 
 describe("What a payer can pay through Permit2", () => {
-  it("Is the allowance on the chain, with no extension or one that comes back as it was declared", async () => {
+  it("Is the allowance on the chain, without an extension or with an extension that comes back as it was declared", async () => {
     expect(await read()).toBe(ALLOWANCE);
     expect(await read(GAS_SPONSORING)).toBe(ALLOWANCE);
   });

@@ -85,7 +85,7 @@ describe("A Permit2 payment", () => {
     expect(await outcome(await permitted(permit))).toBe("payment_mismatch");
   });
 
-  it("With a nonce of 2^256, with leading zeros or without digits is no payment", async () => {
+  it("With a nonce of 2^256, with leading zeros or without digits is not a payment", async () => {
     const payload = await permitted();
     const authorization = payload.payload.permit2Authorization as Record<string, unknown>;
     for (const nonce of [String(2n ** 256n), "007", "0x7", "-1", "", "seven"]) {
@@ -95,7 +95,7 @@ describe("A Permit2 payment", () => {
     }
   });
 
-  it("With an EIP-3009 authorization beside the permit is no payment", async () => {
+  it("With an EIP-3009 authorization beside the permit is not a payment", async () => {
     const [permit, { payload }] = [await permitted(), await signedPayload()];
     const both = { ...permit, payload: { ...permit.payload, ...payload } };
     expect(() => read(both)).toThrow(/payload is not a Permit2 authorization/);

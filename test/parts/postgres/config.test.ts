@@ -96,7 +96,7 @@ test("The place of a Postgres store has the contents of its authorities' file", 
   expect(place.ok && connectionTable.in(place.store)).toEqual({ ca: "-----BEGIN CERTIFICATE-----\n" });
 });
 
-test("A password file without a password is a mistake, and connections get the path of one that has it", async () => {
+test("A password file without a password is a mistake, and connections get the path of a file that has a password", async () => {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-password-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const passwordFile = join(folder, "password");

@@ -83,16 +83,19 @@ const endings: [string, (runner: Runner, call: JobCall) => Promise<unknown>][] =
 ];
 
 describe("A JobCall delivered by one replica and ended at another", () => {
-  test.each(endings)("%s frees its slot, without waiting for the next look at all leases", async (_, end) => {
-    // The looks at all leases are an interval, which never ends here.
-    vi.useFakeTimers({ toFake: ["setInterval"] });
-    onTestFinished(() => void vi.useRealTimers());
-    const { first, runner, atOther } = await startReplicas();
-    const stream = await runner.subscribe({ maxInFlight: 1 });
-    for (let i = 0; i < 20; i++) await first.accept();
-    for (let i = 0; i < 20; i++) await end(atOther, await stream.next());
-    expect(expired).toBe(0);
-  });
+  test.each(endings)(
+    "%s frees its slot, without waiting for the next check of all leases",
+    async (_, end) => {
+      // The looks at all leases are an interval, which never ends here.
+      vi.useFakeTimers({ toFake: ["setInterval"] });
+      onTestFinished(() => void vi.useRealTimers());
+      const { first, runner, atOther } = await startReplicas();
+      const stream = await runner.subscribe({ maxInFlight: 1 });
+      for (let i = 0; i < 20; i++) await first.accept();
+      for (let i = 0; i < 20; i++) await end(atOther, await stream.next());
+      expect(expired).toBe(0);
+    },
+  );
 
   test("Its slot becomes free even if the message about it is lost", async () => {
     const { first, runner, atOther } = await startReplicas({ store: deaf(stores[0]) });

@@ -60,7 +60,7 @@ test("A batch that loses a race leaves nothing behind: its retried claim gets th
 });
 
 test.each(["endAuthorization", "ack"] as const)(
-  "A payment that another replica has charged meanwhile is not charged by %s, nor said to be",
+  "A payment that another replica has charged first is not charged by %s, nor reported as charged",
   async (operation) => {
     const intent = paymentIntent(1, { amount: "1001", charge: "used" });
     await given.store.beginPayment(intent, paidCall());

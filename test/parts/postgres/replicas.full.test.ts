@@ -258,7 +258,7 @@ describe("Leases that one replica gave out", () => {
     ]);
   });
 
-  test("It is notified of those that another ended, and of no other; unknown notifications count as work", async () => {
+  test("It is notified of the calls that another replica ended, and of no others; an unknown notification means work", async () => {
     const told: number[] = [];
     let heardOfWork = 0;
     await hearsOthers(one);

@@ -56,7 +56,7 @@ test("Replicas that take a network from each other give each transaction one non
   }
 });
 
-test("An owner that stalls inside a write loses the network later, and holds up nothing else meanwhile", async () => {
+test("An owner that stalls inside a write loses the network later, and holds up nothing else", async () => {
   const { store, url, postgres } = given;
   await store.of(TRANSACTIONS).queueTransaction(newTransaction(1));
   await store.holdLock(NETWORK, "owner", 1);

@@ -48,7 +48,7 @@ test("An UNAVAILABLE call is tried three times in all", async () => {
 });
 
 test.each([status.INVALID_ARGUMENT, status.NOT_FOUND, status.INTERNAL, status.RESOURCE_EXHAUSTED])(
-  "An engine that answers with code %i is not asked twice",
+  "An engine that answers with code %i is not called twice",
   async (code) => {
     const engine = await startPricingEngine();
     onTestFinished(() => engine.stop());

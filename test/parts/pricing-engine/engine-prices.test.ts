@@ -75,7 +75,7 @@ test("Each quote has its own inputs, so no two share a digest", async () => {
   expect(new Set(hashes.map((hash) => bytesToHex(hash))).size).toBe(2);
 });
 
-test("A quote is the price until it expires, and then the engine is asked anew", async () => {
+test("A quote is the price until it expires, and then the engine is called again", async () => {
   const { engine, prices, time } = await startPrices({ quoteLifetimeSecs: 10 });
   const first = await prices.priceOf(JOB);
   const expiryMs = (first?.endSecs ?? 0) * 1000;
@@ -124,7 +124,7 @@ test("A quote in use is renewed before it runs out, and an unused one is not", a
   await expect.poll(() => prices.priceOf(JOB)).not.toEqual(first);
 });
 
-test("Eighty jobs asked for at once all get prices, with few questions at the engine at one time", async () => {
+test("Eighty jobs that are listed at once all get prices, with few calls of the engine at one time", async () => {
   const jobs = Array.from({ length: 80 }, (_, jobIndex) => ({ serviceId: 1n, jobIndex }));
   const { engine, prices } = await startPrices({
     prices: Object.fromEntries(jobs.map(({ jobIndex }) => [`1/${jobIndex}`, PRICE])),
@@ -145,7 +145,7 @@ test("A request waits for its turn at the engine for a bounded time, and the que
   expect(engine.calls).toHaveLength(1);
 });
 
-test("A hundred concurrent requests for one job ask the engine once; other jobs are asked separately", async () => {
+test("A hundred concurrent requests for one job call the engine once, and other jobs call it separately", async () => {
   const { engine, prices } = await startPrices({ prices: { "1/0": PRICE, "1/1": 7n, "2/0": 8n } });
   const storm = Array.from({ length: 100 }, () => prices.priceOf(JOB));
   const others = [
@@ -157,7 +157,7 @@ test("A hundred concurrent requests for one job ask the engine once; other jobs 
   expect(engine.calls).toHaveLength(3);
 });
 
-test("The engine is not asked again for 5 s about a job that it does not price", async () => {
+test("The engine is not called again for 5 s about a job that it does not price", async () => {
   const { engine, prices, time } = await startPrices();
   const unpriced = { serviceId: 1n, jobIndex: 9 };
   const startedAt = systemClock();
@@ -173,7 +173,7 @@ test("The engine is not asked again for 5 s about a job that it does not price",
   expect(await prices.priceOf(unpriced)).toMatchObject({ priceWei: 3n });
 });
 
-test("A job index above 255 has no price, and the engine is not asked", async () => {
+test("A job index above 255 has no price, and the engine is not called", async () => {
   const { engine, prices } = await startPrices({ prices: { "1/255": 1n, "1/256": 2n } });
   expect(await prices.priceOf({ serviceId: 1n, jobIndex: 256 })).toBeUndefined();
   expect(engine.calls).toHaveLength(0);
@@ -205,7 +205,7 @@ test("An engine that is down gives no price; soon after its return it does", asy
   await expect.poll(() => prices.priceOf(JOB).catch(() => undefined)).toMatchObject({ priceWei: 5n });
 });
 
-test("A storm of requests asks a failing engine once in 300 ms", async () => {
+test("A storm of requests calls a failing engine once in 300 ms", async () => {
   const { engine, prices, time } = await startPrices();
   const now = systemClock();
   time.now = () => now;

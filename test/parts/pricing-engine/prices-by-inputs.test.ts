@@ -45,7 +45,7 @@ async function codeOf(headers: Readonly<Record<string, string>>, body: string) {
 }
 
 describe('A job whose price is "engine"', () => {
-  it("Costs what the engine quotes for the body's hash, which is asked once for equal requests", async () => {
+  it("Costs what the engine quotes for the body's hash, and equal requests call the engine once", async () => {
     const before = engine.calls.length;
     const offers = await Promise.all(["one", "one", "two"].map((body) => requestOffer(url(), body)));
     expect(offers.map(({ v2 }) => v2.accepts[0]?.amount)).toEqual(["3200000", "3200000", "3200000"]);
@@ -55,7 +55,7 @@ describe('A job whose price is "engine"', () => {
     );
   });
 
-  it("Is bought by the request that the quote was asked for, at its price, and by no other", async () => {
+  it("Is bought by the request that the quote was made for, at its price, and by no other request", async () => {
     const { v2: offer } = await requestOffer(url(), "mine");
     const payment = await signV2Payment({ offer, account: accounts.payer });
     engine.prices.set("1/0", 2n * PRICE);

@@ -53,7 +53,7 @@ test("GetPrice passes through unchanged, both ways", async () => {
   });
 });
 
-test("Metadata passes through both ways, except that of each connection", async () => {
+test("Metadata passes through both ways, except the metadata of each connection", async () => {
   const { engine, ask } = await startServer();
   const bytes = Buffer.from([0, 1, 255]);
   engine.faults.initialMetadata = metadata({ "x-engine-region": ["eu", "us"], "x-engine-bin": [bytes] });

@@ -67,7 +67,7 @@ test("A proof solves the challenge of its service and its own timestamp", async 
   expect(isProof(proof, { id: 7n, timestamp, bits: 10 })).toBe(true);
 });
 
-test("Everyone who asks for a service within 20 s gets the same proof", async () => {
+test("Every request for a service within 20 s gets the same proof", async () => {
   const { maker, time } = startMaker(10);
   const together = await Promise.all(Array.from({ length: 50 }, () => maker.proofFor(7n)));
   expect(new Set(together).size).toBe(1);

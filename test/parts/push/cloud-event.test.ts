@@ -41,7 +41,7 @@ test("A CloudEvent has the attributes of its JobCall, and its body byte for byte
   });
 });
 
-test("The client's Content-Type describes the body, unless it is none, or would make the body the event", () => {
+test("The client's Content-Type describes the body, unless it is invalid, or would make the body the event", () => {
   const type = (sent: string) => eventOf({ "X-HTTP-CONTENT-TYPE": sent }).headers["content-type"];
   expect(type('text/plain; charset="utf-8"')).toBe('text/plain; charset="utf-8"');
   const own = ["application/cloudevents+json", "Application/CloudEvents-batch+json; charset=utf-8"];

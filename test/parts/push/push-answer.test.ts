@@ -45,7 +45,7 @@ test("An answer without body and Content-Type has no result; a body without type
   });
 });
 
-test("A result has the answer's status and headers, and X-JOBGATE-STATUS names a status that is no refusal", () => {
+test("A result has the answer's status and headers, and X-JOBGATE-STATUS names a status that is not a refusal", () => {
   const headers = [
     ["etag", '"1"'],
     ["set-cookie", "a=b"],

@@ -167,7 +167,7 @@ describe("a new configuration", () => {
     expect(asked).toEqual(["/r", "/new"]);
   });
 
-  test("A removed source is no longer asked, but its rate is used until the new ones are known", async () => {
+  test("A removed source is no longer queried, but its rate is used until the new rates are known", async () => {
     const [old, next] = [usdc(http("/old")), usdc(http("/next"))];
     await board.watch([old]);
     delayMs = 50;

@@ -81,7 +81,7 @@ describe("jobgate refunds", () => {
     expect((await run("list", "--limit", "1")).stdout).toMatch(new RegExp(`^${asks} +declined `, "m"));
   });
 
-  test("approve has a refund that asks sent; exits with 1 once it is, and for an ID without a refund", async () => {
+  test("approve sends a refund that waits for the operator; exits with 1 once it is sent, and for an ID without a refund", async () => {
     expect(await decide("approve", asks)).toEqual({
       code: 0,
       stdout: `${asks} owed, approved, ${AMOUNT}: it waits, because the configuration has no account for refunds\n`,

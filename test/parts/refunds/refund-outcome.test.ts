@@ -85,7 +85,7 @@ describe("the outcome of a refund", () => {
     });
   });
 
-  test("One that was never signed waits for funds or for the node, and fails when the token refuses it", () => {
+  test("A refund that was never signed waits for funds or for the node, and fails when the token refuses it", () => {
     const dropped = (over: Partial<RefundFacts>) => refundOutcome(facts({ state: "dropped", ...over }));
     expect(dropped({ hasFunds: false, revert: "exceeds balance" })).toMatchObject({ state: "owed" });
     expect(dropped({})).toMatchObject({ state: "owed", reason: expect.stringContaining("the node's words") });

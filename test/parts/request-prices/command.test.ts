@@ -50,7 +50,7 @@ test("A request without body and query has the lowest price", async () => {
   expect(stdout).toContain("read: nothing, because the request has neither body nor query\nprice: $0.01 of");
 });
 
-test("A job is named by its route, too, and its path is read", async () => {
+test("A job can be named by its route, and its path is read", async () => {
   const route = "GET /models/{model}";
   const { stdout } = await show([route, "--path", "/models/large"]);
   expect(stdout).toContain('read: "large" in the path\'s model\nprice: $0.04 of $0.01 to $0.04');
@@ -80,7 +80,7 @@ test("Headers are read, and a request without a price is refused as buyers are",
   });
 });
 
-test("A program is asked for its price", async () => {
+test("A program is called for its price", async () => {
   const { url, stop } = await listenHttp({
     handler: (_, response) => void response.end('{"price":"$0.42","description":"30 steps"}'),
   });

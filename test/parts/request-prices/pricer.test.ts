@@ -64,7 +64,7 @@ const buy = (shop: TestGateway, headers: Readonly<Record<string, string>>, body:
   shop.post({ ...JSON_BODY, ...headers }, { body });
 
 describe("A pricer", () => {
-  it("Is told what is asked, and its price and description are offered", async () => {
+  it("Gets the request, and its price and description are offered", async () => {
     const pricer = await startPricer({ price: "$0.42", description: "30 steps" });
     const route = parseRoute("POST /draw/{style}");
     const shop = await shopOf([pricedBy(pricer.url, { ...(route && { route }) })]);
@@ -114,7 +114,7 @@ describe("A pricer", () => {
     expect((await requestOffer(shop.jobUrl(), "work")).v2.accepts[0]?.amount).toBe("30000");
   });
 
-  it("Is asked once for equal requests, for as long as offers last", async () => {
+  it("Is called once for equal requests, for as long as offers last", async () => {
     let nowMs = Date.now();
     const pricer = await startPricer();
     const shop = await shopOf([pricedBy(pricer.url)], () => nowMs);
@@ -202,7 +202,7 @@ describe("There is no price, and no guess,", () => {
   });
 });
 
-it("One client can ask 8 questions at once, and each client's are counted", async () => {
+it("One client can have 8 questions open at once, and each client's questions are counted", async () => {
   const pricer = await startPricer();
   const shop = await shopOf([pricedBy(pricer.url)]);
   let release = () => {};
@@ -220,7 +220,7 @@ it("One client can ask 8 questions at once, and each client's are counted", asyn
 });
 
 describe("An offer at a pricer's price", () => {
-  it("Is paid at that price, whatever the pricer says later, and the pricer is not asked", async () => {
+  it("Is paid at that price, whatever the program says later, and the program is not called", async () => {
     const pricer = await startPricer();
     const shop = await shopOf([pricedBy(pricer.url)]);
     const { v2: offer } = await requestOffer(shop.jobUrl(), "{}", JSON_BODY);
@@ -264,7 +264,7 @@ describe("An offer at a pricer's price", () => {
     expect((await buy(shop, next.headers, "{}")).body.code).toBe("price_refused");
   });
 
-  it("Outlives a reload with another pricer, which is asked from then on", async () => {
+  it("Outlives a reload with another program, which is called from then on", async () => {
     const [one, two] = [await startPricer(), await startPricer({ price: "$0.07" })];
     const shop = await shopOf([pricedBy(one.url)]);
     const { v2: offer } = await requestOffer(shop.jobUrl(), "{}", JSON_BODY);
@@ -276,7 +276,7 @@ describe("An offer at a pricer's price", () => {
   });
 });
 
-it("The lists say the range, and nobody is asked for them", async () => {
+it("The lists show the range, and no program is called for them", async () => {
   const pricer = await startPricer();
   const shop = await shopOf([pricedBy(pricer.url)]);
   const shown = await (await fetch(`${shop.url}/x402/jobs/1/0/price`)).json();

@@ -127,7 +127,7 @@ describe("A resent call", () => {
     await client().dropDeadLetters({ callIds: [callId] });
   });
 
-  test("Two requests with one key make one call, and are logged once with who asked and why", async () => {
+  test("Two requests with one key make one call, and are logged once with who sent them and why", async () => {
     const first = await send();
     const audited = auditOf().length;
     const answers = await Promise.all([resend(first, "twice"), resend(first, "twice")]);
@@ -162,7 +162,7 @@ describe("A repeated request key", () => {
 });
 
 describe("A resend is refused", () => {
-  test("for a call that never was, and for one whose body was forgotten when it was done", async () => {
+  test("for a call that never was, and for a call whose body was forgotten when it was done", async () => {
     await expect(resend(999_999n)).rejects.toThrow("[not_found] There is no call with call id 999999.");
     const callId = await send();
     await drain();

@@ -364,7 +364,7 @@ describe("A payer whose account is a contract", () => {
     expect(await ask(header)).toMatchObject({ status: 409, code: "signature_replay" });
   });
 
-  it("Is not opened by another's signature, or one for a network on which its contract was not asked", async () => {
+  it("Is not opened by another account's signature, or by a signature for a network on which its contract was not called", async () => {
     const callId = await paid(wallet, SILENT);
     const MISMATCH = { status: 403, code: "signature_mismatch" };
     expect(await ask(await signed(walletOf(wallet, payer)))).toMatchObject(MISMATCH);

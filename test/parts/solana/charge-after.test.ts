@@ -87,7 +87,7 @@ it("A payer who can pay one of two payments at once buys one job", async () => {
   await expect.poll(() => chargeOf(answer)).toBe("settled");
 });
 
-it("A charge whose facilitator was away is asked for again while its payment lasts", async () => {
+it("A charge whose facilitator was away is requested again while its payment lasts", async () => {
   const answer = await send(await sign(), "hold for the facilitator");
   const end = await until(() => held.shift());
   const { settle } = shop.facilitator.counts;

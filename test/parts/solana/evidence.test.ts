@@ -97,7 +97,7 @@ it("A finalized block that is older than the payment decides nothing", async () 
   cluster.finalizedLag = 0;
 });
 
-it("One look decides a payment behind two nodes that answer by turns, whichever of them is behind", async () => {
+it("One observation decides a payment behind two nodes that answer by turns, whichever of them is behind", async () => {
   const { cluster } = parts;
   onTestFinished(() => {
     cluster.otherNodeLag = 0;

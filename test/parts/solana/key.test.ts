@@ -17,7 +17,7 @@ test.each([
   );
 });
 
-test("A text that is not a key is told apart, or what is wrong with it is said without a byte of it", async () => {
+test("A text that is not a key is recognised, and its mistake is described without a byte of it", async () => {
   const bytes = await solanaKeyBytes(2);
   const other = Uint8Array.from([...bytes.subarray(0, 32), ...(await solanaKeyBytes(3)).subarray(32)]);
   const base58 = (some: Uint8Array) => getBase58Decoder().decode(some);

@@ -17,7 +17,7 @@ const shop = startBeforeAll(() =>
 
 const received = async () => (await parts.cluster.balanceOf(parts.seller, parts.mint)) ?? 0n;
 
-it("jobgate settles a payment as the fee payer of its offer, and asks no facilitator", async () => {
+it("jobgate settles a payment as the fee payer of its offer, and calls no facilitator", async () => {
   const { address: feePayer } = await solanaAccount(FEE_PAYER);
   const before = await received();
   const payment = await shop.sign();

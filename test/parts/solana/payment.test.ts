@@ -97,7 +97,7 @@ test("A transfer with a memo is read, and the assertions of a wallet beside it",
   }
 });
 
-test("Fields of a payment are the message's, and their lifetime is that of a blockhash", async () => {
+test("Fields of a payment are the message's, and last as long as a blockhash", async () => {
   const transaction = await signed([limit, price, transfer(), memo]);
   const fields = payload.parse({ transaction });
   expect(fields).toMatchObject({ from: payer.address, to: others[2], value: AMOUNT, validAfter: 0n });
@@ -111,7 +111,7 @@ test("Fields of a payment are the message's, and their lifetime is that of a blo
   expect(other.nonce).not.toBe(fields.nonce);
 });
 
-test("The end of a payment follows from a sealed memo, at the latest 90 s from now, and the seal is that of one blockhash", async () => {
+test("The end of a payment follows from a sealed memo, at the latest 90 s from now, and the seal belongs to one blockhash", async () => {
   const seal = (text: string) => createHash("sha256").update(text).digest("base64url");
   const now = Math.floor(Date.now() / 1000);
   const [blockhash, other] = others as [Address, Address];

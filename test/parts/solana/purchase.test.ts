@@ -21,7 +21,7 @@ async function expectSold(count: number): Promise<void> {
   expect(await parts.cluster.balanceOf(parts.seller, parts.mint)).toBe(received + PRICE * BigInt(count));
 }
 
-it("The official client buys a job through the official facilitator, and asks no RPC for a blockhash", async () => {
+it("The official client buys a job through the official facilitator, and queries no RPC for a blockhash", async () => {
   const payment = await shop.sign();
   parts.cluster.passSlots(1);
   const answer = await shop.send(payment);
@@ -73,7 +73,7 @@ it("Two purchases with the bytes of one transaction are one payment, sent at onc
   await expectSold(1);
 });
 
-it("A payment under another memo than its offer's is refused before a facilitator is asked", async () => {
+it("A payment under another memo than its offer's is refused before a facilitator is called", async () => {
   const { verify } = shop.facilitator.counts;
   const payment = await shop.sign((offer) => ({
     ...offer,
@@ -87,7 +87,7 @@ it("A payment under another memo than its offer's is refused before a facilitato
 it.each([
   ["amount", { amount: "9999" }],
   ["recipient", { payTo: "9kXF1MqWfXSTJwQmtWJHqGhtCvUiPwEkgZSUBYY4qVpc" }],
-])("A payment of another %s is refused before a facilitator is asked", async (_, change) => {
+])("A payment of another %s is refused before a facilitator is called", async (_, change) => {
   const { verify } = shop.facilitator.counts;
   const payment = await shop.sign((offer) => ({ ...offer, ...change }));
   expect(await shop.send(payment)).toMatchObject({ status: 402, code: "payment_mismatch", charged: false });

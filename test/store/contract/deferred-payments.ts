@@ -45,7 +45,7 @@ export function describeDeferredPayments(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A claim in the very batch that accepts one knows that it is deferred", async () => {
+    test("A claim in the batch that accepts a deferred payment knows that it is deferred", async () => {
       const [, { calls }] = await Promise.all([begin(given, 1), given.store.claim(claimRequest())]);
       expect(calls).toMatchObject([{ deferred: true }]);
     });
@@ -134,7 +134,7 @@ export function describeDeferredPayments(given: Given): void {
     });
 
     test.each([304, 404, 500])(
-      "A result with the status %s charges nothing, whatever its runner asks",
+      "A result with the status %s charges nothing, whatever charge its runner names",
       async (status) => {
         const callId = await begin(given, 1);
         const acked = await given.store.ack(
@@ -359,7 +359,7 @@ export function describeDeferredPayments(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A payer's open deferred payments are bounded at once, and those of others are not", async () => {
+    test("A payer's open deferred payments are bounded at once, and other payers' payments are not", async () => {
       const limits = { maxUndecided: 9, maxOpenPerPayer: 2 };
       for (const number of [1, 2]) await begin(given, number);
       expect(await given.store.beginPayment(deferred(3), paidCall(), limits)).toEqual({
@@ -449,7 +449,7 @@ export function describeDeferredPayments(given: Given): void {
       expect(await prune()).toEqual({ removed: 1 });
     });
 
-    test("Pruned ones still count", async () => {
+    test("Pruned payments are still counted", async () => {
       for (const number of [1, 2, 3]) await begin(given, number);
       const { calls } = await given.store.claim(claimRequest());
       const [charged, free, failed] = calls;

@@ -37,7 +37,7 @@ export function describeLeases(given: Given): void {
       expect(idsOf(await claimCalls(given.store))).toEqual([ids[1], ids[3]]);
     });
 
-    test("A claim of all jobs leaves out those that are excepted, also as suspects", async () => {
+    test("A claim of all jobs leaves out the excepted jobs, also as suspects", async () => {
       const ids: number[] = [];
       for (const jobId of [1n, 2n, 1n]) ids.push(await acceptId(given.store, { jobId }));
       const except = { exceptJobIds: [1n, 2n ** 64n - 1n] };
@@ -70,7 +70,7 @@ export function describeLeases(given: Given): void {
       expect(await given.store.ack(lost)).toEqual({ outcome: "lease_lost" });
     });
 
-    test("A lease ends at its very expiry, for each way to finish, even without a claim since", async () => {
+    test("A lease ends exactly at its expiry, for each way to finish, even without a claim since", async () => {
       await acceptId(given.store);
       const lease = await claimOne(given.store);
       given.now += LEASE_MS;
@@ -128,7 +128,7 @@ export function describeLeases(given: Given): void {
       expect(await claimOne(given.store)).toMatchObject({ attempt: 2, suspect: true });
     });
 
-    test("A claim takes suspects first and alone, no more than it asks for, and reports those it leaves", async () => {
+    test("A claim takes suspects first and alone, no more than it requests, and reports the suspects that it leaves", async () => {
       const ids = [];
       for (let i = 0; i < 4; i += 1) ids.push(await acceptId(given.store, { jobId: BigInt(30 + (i % 2)) }));
       for (const call of await claimCalls(given.store, { limit: 3 })) await given.store.release(call, LOST);

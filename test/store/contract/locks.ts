@@ -21,7 +21,7 @@ export function describeLocks(given: Given): void {
       expect(await hold(first)).toBe(false);
     });
 
-    test("An owner can give a network up, and renew a lease that ended if nobody took it", async () => {
+    test("An owner can give a network up, and renew a lease that ended if no other owner took it", async () => {
       await hold("owner");
       given.now += HELD_MS * 2;
       expect(await hold("owner")).toBe(true);

@@ -235,7 +235,7 @@ export function describeLookups(given: Given): void {
       expect(await given.store.appendResult(next, 1, Buffer.from("x"))).toBe("not_found");
     });
 
-    test("Chunks that no ack names are forgotten, those of results and running deliveries are kept", async () => {
+    test("Chunks that no ack names are forgotten, and chunks of results and running deliveries are kept", async () => {
       const [acked, running, again] = [
         await paidId(given.store, 1),
         await paidId(given.store, 2),
@@ -278,7 +278,7 @@ export function describeLookups(given: Given): void {
       expect(await given.store.jobsOf([])).toEqual([]);
     });
 
-    test("A status of 400 or above fails a call, which has its result and is no dead letter", async () => {
+    test("A status of 400 or above fails a call, which has its result and is not a dead letter", async () => {
       const [failed, plain] = [await paidId(given.store, 1), await paidId(given.store, 2)];
       const webhook = await acceptId(given.store);
       const { calls } = await given.store.claim(claimRequest());

@@ -45,7 +45,7 @@ export function describeOneTimeNonces(given: Given): void {
       expect((await given.store.totals()).payments.intent).toBe(1);
     });
 
-    test("A failed payment frees its nonce, but not that of the payment which took it over", async () => {
+    test("A failed payment frees its nonce, unless another payment has taken the nonce over", async () => {
       await begin(1, oneTimeNonce("n"));
       await given.store.failPayment(paymentIntent(1).key, "{}", "why");
       expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(false);
@@ -71,7 +71,7 @@ export function describeOneTimeNonces(given: Given): void {
       expect(await begin(5, other)).toEqual({ kind: "nonce_used", key: "m" });
     });
 
-    test("A charge that failed frees the nonces of the charge, not those of the run", async () => {
+    test("A charge that failed frees the nonces of the charge, not the nonces of the run", async () => {
       const [ofRun, ofCharge] = [oneTimeNonce("n"), { ...oneTimeNonce("m"), isOfCharge: true as const }];
       const intent = paymentIntent(1, { oneTimeNonces: [ofRun, ofCharge], charge: "after" });
       await given.store.beginPayment(intent, paidCall());

@@ -182,7 +182,7 @@ export function describePruning(given: Given): void {
       expect(await listed()).toEqual([slow]);
     });
 
-    test("A step looks at a bounded number of entries and says where the next one begins", async () => {
+    test("A step checks a bounded number of entries, and returns where the next step begins", async () => {
       const count = 520;
       for (let done = 0; done < count; done += 40) {
         await Promise.all(Array.from({ length: 40 }, () => acceptId(given.store)));

@@ -39,7 +39,7 @@ export function describePurchaseNames(given: Given): void {
       expect((await given.store.totals()).payments.intent).toBe(1);
     });
 
-    test("Are apart from those of another payer, and from payments without a name", async () => {
+    test("Are apart from the names of another payer, and from payments without a name", async () => {
       const { key } = named(2);
       const others = [
         paymentIntent(2, { purchaseName: name, key: { ...key, payer: `0x${"1".repeat(40)}` } }),
@@ -64,7 +64,7 @@ export function describePurchaseNames(given: Given): void {
       expect(await begin(3)).toMatchObject({ kind: "payment_known", record: { state: "settled" } });
     });
 
-    test("A failed one that turns out paid has its name again, even for the batch that says so", async () => {
+    test("A failed payment that turns out paid has its name again, even in the batch that finds it paid", async () => {
       await begin(1);
       await fail(1);
       expect(await find()).toBeUndefined();
@@ -74,7 +74,7 @@ export function describePurchaseNames(given: Given): void {
       expect(await find()).toMatchObject({ ...named(1), state: "settled" });
     });
 
-    test("A failed one that turns out paid is settled without it, if another one was begun since", async () => {
+    test("A failed payment that turns out paid is settled without its name, if another payment was begun since", async () => {
       await begin(1);
       await fail(1);
       await begin(2);
@@ -91,7 +91,7 @@ export function describePurchaseNames(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("Of two failed ones that turn out paid at once, one has the name", async () => {
+    test("Of two failed payments that turn out paid at once, one has the name", async () => {
       for (const number of [1, 2]) {
         await begin(number);
         await fail(number);

@@ -107,7 +107,7 @@ export function describeTotalsAndRevenue(given: Given): void {
       expect(await given.store.revenue({ since: since + HOUR_MS, bucketMs: HOUR_MS })).toHaveLength(1);
     });
 
-    test("Revenue counts from the very millisecond that it is asked from, in buckets of any length", async () => {
+    test("Revenue includes the first millisecond of its period, in buckets of any length", async () => {
       given.now = since + 10 * 60_000;
       await settle(1, "1");
       given.now = since + 20 * 60_000;

@@ -93,7 +93,7 @@ class OneCall implements CallRows {
   }
 }
 
-test("An acked JobCall leaves its place, and charges its payment what the runner asks for", () => {
+test("An acked JobCall leaves its place, and charges its payment what the runner names", () => {
   const call = new OneCall();
   const result = { body: new Uint8Array([1]), contentType: "a/b" };
   const acked = call.steps.ack(NOW, LEASE, result, { units: "400" });

@@ -34,7 +34,7 @@ const stateIn = (effects: MemoryEffects) => {
 };
 
 describe("a deferred payment", () => {
-  test("is charged what its runner asks for, once its job ran", () => {
+  test("is charged what its runner names, once its job ran", () => {
     const effects = beside("authorized");
     effects.finish(CALL, "400", NOW);
     expect(stateIn(effects)).toEqual({ state: "settling", amount: "400", reason: null });

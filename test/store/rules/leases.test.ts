@@ -12,7 +12,7 @@ const lease = { leaseToken: "token" };
 const leased = { state: "leased", visible_at: 1000, lease_token: "token" } as const;
 const backoff = { baseMs: 1000, maxMs: 300_000 };
 
-test("A lease holds for its token until its very expiry", () => {
+test("A lease holds for its token until exactly its expiry", () => {
   expect(leaseOutcome(leased, lease, 999)).toBe("done");
   expect(leaseOutcome(leased, lease, 1000)).toBe("lease_lost");
   expect(leaseOutcome(leased, { leaseToken: "another" }, 0)).toBe("lease_lost");
@@ -34,7 +34,7 @@ test("The state of a lease has its expiry while it is held, and the time of the 
   expect(leaseStanding(undefined, lease, 1000)).toEqual({ kind: "not_found" });
 });
 
-test("Forgiven attempts do not count towards the maximum", () => {
+test("Forgiven attempts are not counted towards the maximum", () => {
   expect(isUsedUp({ attempts: 3, forgiven: 0 }, 3)).toBe(true);
   expect(isUsedUp({ attempts: 3, forgiven: 1 }, 3)).toBe(false);
 });

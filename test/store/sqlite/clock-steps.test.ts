@@ -62,7 +62,7 @@ test("A lease does not run out early because the wall clock goes forward an hour
   expect(await store.ack(lease)).toEqual({ outcome: "done" });
 });
 
-test("A lease, an extended one and a delay that a fast clock dealt keep nobody waiting for longer after it is set right", async () => {
+test("A lease, an extended lease and a delay by a fast clock last no longer after the clock is set right", async () => {
   const { store, clocks, elapse, restartAt } = await openWithClocks();
   clocks.wall += HOUR_MS;
   const leased = await acceptId(store);

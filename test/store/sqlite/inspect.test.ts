@@ -161,7 +161,7 @@ test("A folder, a FIFO, a text and another program's database are no stores, and
   }
 });
 
-test("A look at a file leaves its log as it is, also without a process that serves it", async () => {
+test("An inspection of a file leaves its log as it is, also without a process that serves the file", async () => {
   const { store, path } = await givenStore();
   const folder = await testFolder();
   const copy = join(folder, "copy.db");

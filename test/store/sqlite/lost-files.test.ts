@@ -339,7 +339,7 @@ test("A database that is lost stays lost when another file takes its place, also
   expect(store.status().writable).toBe(false);
 });
 
-test("A database that was truncated between two looks at its size is noticed when there is no traffic", async () => {
+test("A database that was truncated between two readings of its size is noticed when there is no traffic", async () => {
   await open();
   await checkpointed(path);
   await truncate(path, 4096);

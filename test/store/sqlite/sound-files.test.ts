@@ -48,7 +48,7 @@ function commitsOf(log: Buffer): number[] {
   return frames.filter((frame) => log.readUInt32BE(HEADER_BYTES + frame * FRAME_BYTES + COMMIT_SIZE) !== 0);
 }
 
-it("Damage in a log is told when two commits follow it, and not when it is in the last one", async () => {
+it("Damage in a log is reported when two commits follow it, and not when it is in the last commit", async () => {
   const files = await filesAfter(5);
   const [, , first = 0, , last = 0] = commitsOf(files.log);
   expect(await checkWithout(files, first, 2_000)).toThrow(/damaged at frame/);

@@ -48,7 +48,7 @@ describe("a Stripe-Signature header", () => {
     expect(await statusOf(filled(16))).toBe(401);
   });
 
-  it("is refused without a time, with two, or with one that is no number", async () => {
+  it("is refused without a time, with two times, or with a time that is not a number", async () => {
     for (const value of [
       good,
       `t=${TIME},t=${TIME},${good}`,

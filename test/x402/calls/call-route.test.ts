@@ -53,7 +53,7 @@ describe("A paid call's state and result", () => {
     });
   });
 
-  it("A failed call tells why, also after the operator dropped it, and has no result", async () => {
+  it("A failed call says why, also after the operator dropped it, and has no result", async () => {
     const { call_id, access_token } = await buy();
     await gateway.store.fail(await claimOf(call_id), "no luck");
     const failed = { state: "failed", reason: "no luck" };
@@ -215,7 +215,7 @@ describe("A paid call's state and result", () => {
 });
 
 describe("An access token", () => {
-  it("Is the same on a resend and after a restart on the same store, and nobody else's", async () => {
+  it("Is the same on a resend and after a restart on the same store, and differs from every other call's", async () => {
     const { headers } = await gateway.sign();
     const first = (await gateway.post(headers)).body;
     expect(first.access_token).toMatch(/^[A-Za-z0-9_-]{43}$/);

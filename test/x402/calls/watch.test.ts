@@ -214,7 +214,7 @@ async function waitForLateCharge({
 }
 const RESULT = { body: Buffer.from("x"), contentType: "text/plain" };
 
-test("A wait for a call that is charged after it ran looks at it once: when its charge is settled", async () => {
+test("A wait for a call that is charged after it ran reads the call once: when its charge is settled", async () => {
   const { callId, waiting, looks, settle } = await waitForLateCharge();
   await store.ack(await claimOne(store), RESULT);
   // A look that the ack led to would have begun by the end of this one.
@@ -261,7 +261,7 @@ test("A wait that ends without a result shows the call as it is then", async () 
   await settle();
 });
 
-test("A wait for a call that was bought before looks at it at once", async () => {
+test("A wait for a call that was bought before reads the call at once", async () => {
   const { callId, waiting, looks, settle } = await waitForLateCharge({ isNew: false });
   await eventually(() => expect(looks()).toBe(1));
   await store.ack(await claimOne(store), RESULT);
@@ -269,7 +269,7 @@ test("A wait for a call that was bought before looks at it at once", async () =>
   expect(await waiting).toMatchObject({ kind: "answered", call: { callId } });
 });
 
-test("A new call whose change tells no event is looked at at the next poll", async () => {
+test("A new call that changes without an event is read at the next poll", async () => {
   isQuiet = true;
   const { waiting, settle } = await waitForLateCharge({ pollMs: 20 });
   await store.ack(await claimOne(store), RESULT);

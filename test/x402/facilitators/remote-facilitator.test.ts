@@ -142,7 +142,7 @@ describe("verify", () => {
   it.each([
     ...NO_VERDICT,
     ["a no with status 500", answer(500, { isValid: false, invalidReason: "x" })] as const,
-  ])("%s is no verdict: facilitator_unavailable", async (_name, given) => {
+  ])("%s is not a verdict: facilitator_unavailable", async (_name, given) => {
     const { facilitator } = await serve(given);
     await expect(facilitator.verify(REQUEST)).rejects.toMatchObject({
       code: "facilitator_unavailable",
@@ -150,7 +150,7 @@ describe("verify", () => {
     });
   });
 
-  it("is asked once more after a kept-alive socket went stale, and only once", async () => {
+  it("is called once more after a kept-alive socket went stale, and only once", async () => {
     const once = await serve(answer(200, VALID), cut, answer(200, VALID));
     await once.facilitator.verify(REQUEST);
     expect(await once.facilitator.verify(REQUEST)).toMatchObject({ kind: "valid" });
@@ -163,7 +163,7 @@ describe("verify", () => {
     expect(always.received).toHaveLength(2);
   });
 
-  it("is not asked again after a time-out", async () => {
+  it("is not called again after a time-out", async () => {
     const { facilitator, received } = await serve(nothing);
     await expect(facilitator.verify(REQUEST)).rejects.toMatchObject({ code: "facilitator_unavailable" });
     // A busy machine may reach the time-out before the request is read.
@@ -220,7 +220,7 @@ describe("settle", () => {
       "a success that was told before",
       answer(200, { ...SETTLED, success: false, errorReason: "duplicate_settlement" }),
     ] as const,
-  ])("%s is no answer, and it is asked only once", async (_name, given) => {
+  ])("%s is not an answer, and the facilitator is called only once", async (_name, given) => {
     const { facilitator, received } = await serve(given);
     expect(await facilitator.settle(REQUEST)).toMatchObject({
       kind: "no_answer",
@@ -230,14 +230,14 @@ describe("settle", () => {
     else expect(received.length).toBeLessThanOrEqual(1);
   });
 
-  it("is never asked again after a kept-alive socket went stale", async () => {
+  it("is never called again after a kept-alive socket went stale", async () => {
     const { facilitator, received } = await serve(answer(200, VALID), cut, answer(200, SETTLED));
     await facilitator.verify(REQUEST);
     expect(await facilitator.settle(REQUEST)).toMatchObject({ kind: "no_answer" });
     expect(received.map(({ path }) => path)).toEqual(["/verify", "/settle"]);
   });
 
-  it("of a facilitator that is down is no answer", async () => {
+  it("of a facilitator that is down is not an answer", async () => {
     const { facilitator } = await serve(nothing);
     await Promise.all(listeners.map((listener) => listener.stop()));
     expect(await facilitator.settle(REQUEST)).toMatchObject({ kind: "no_answer" });

@@ -119,7 +119,7 @@ describe("The listing", () => {
     expect(await schemes()).toEqual([fixed, ["upto other"], ["exact eip3009", "upto other", "exact other"]]);
   });
 
-  it("Does not wait long for a pricing engine, and asks it about a bounded number of jobs", async () => {
+  it("Does not wait long for a pricing engine, and calls it about a bounded number of jobs", async () => {
     const world = new World();
     world.priceOf = ({ jobIndex }) =>
       jobIndex === 500 ? Promise.resolve({ priceWei: PRICE_WEI }) : new Promise(() => {});
@@ -162,7 +162,7 @@ describe("The listing", () => {
     expect(turns).toBeGreaterThan(3);
   });
 
-  it("Rejects only the clients that ask while a price source fails unexpectedly", async () => {
+  it("Rejects only the requests that come while a price source fails unexpectedly", async () => {
     const world = new World();
     const works = world.priceOf;
     world.priceOf = () => Promise.reject(new Error("a bug"));

@@ -24,7 +24,7 @@ test("A job has exactly its configured price", async () => {
   });
 });
 
-test("A job without a price does not get that of another job or service", async () => {
+test("A job without a price does not get the price of another job or service", async () => {
   expect(await prices.priceOf({ serviceId: 1n, jobIndex: 1 })).toBeUndefined();
   expect(await prices.priceOf({ serviceId: 0n, jobIndex: 0 })).toBeUndefined();
   expect(await prices.priceOf({ serviceId: MAX_U64 - 1n, jobIndex: 2 ** 32 - 1 })).toBeUndefined();
@@ -117,7 +117,7 @@ it("A price is kept while a token has no rate, because that token may take it la
   expect(logged).toEqual([]);
 });
 
-it("A price is none with 7 s or less left, and the log says so once for a job", async () => {
+it("A price with 7 s or less left is not offered, and the log says so once for a job", async () => {
   const price = { priceWei: PRICE_WEI, endSecs: now / 1000 + 8 };
   const prices = checksAt().payablePrices({ priceOf: async () => price }, new PayableTokens([USDC]));
   expect(await prices.priceOf(JOB)).toEqual(price);

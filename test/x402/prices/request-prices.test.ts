@@ -35,7 +35,7 @@ test("A failure is not kept", async () => {
   expect(await find(asked("x"))).toEqual({ priceWei: 1n });
 });
 
-test("A client that asks too much at once is refused, and another one is not", async () => {
+test("A client with too many requests at once is refused, and another client is not", async () => {
   const { kept, find } = startPrices();
   let answer = () => {};
   const slow = new Promise<void>((resolve) => {

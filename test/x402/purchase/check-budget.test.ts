@@ -40,7 +40,7 @@ test("A client waits until its time is earned back, and no longer", () => {
   expect(budget.waitMs("a", 1_000)).toBeUndefined();
 });
 
-test("Where all have used their time, only clients without a slow body are looked at", () => {
+test("Where all have used their time, only the bodies of clients without a slow body are checked", () => {
   const budget = new CheckBudget();
   for (const client of ["a", "b", "c"]) budget.spend(client, 50, 0, true);
   budget.spend("fast", 2, 0);

@@ -12,7 +12,7 @@ function request(headers: Readonly<Record<string, readonly string[]>> = {}, chan
 const sha256 = (text: string) => createHash("sha256").update(text, "latin1").digest("hex");
 
 describe("The hash of a request", () => {
-  it("Is that of the body at the ids of a job", () => {
+  it("Is the hash of the body at the ids of a job", () => {
     const binding = bindRequest(request(), BODY, undefined);
     expect(binding).toEqual({ bodyHash: sha256("work"), boundHeaders: undefined });
     expect(requestHashOf(binding)).toBeUndefined();

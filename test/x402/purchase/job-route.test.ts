@@ -98,7 +98,7 @@ describe("A paid request", () => {
     expect(settlement).toMatchObject({ success: true, network: "eip155:84532" });
   });
 
-  it("Is told where its call is, on a proxy with a path too", async () => {
+  it("Gets the path of its call, also behind a proxy with a path", async () => {
     const answer = await gateway.post((await gateway.sign()).headers);
     const self = `/x402/calls/${answer.body.call_id}`;
     expect(answer.headers.get("location")).toBe(self);

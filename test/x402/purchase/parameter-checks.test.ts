@@ -51,7 +51,7 @@ describe("A job with schemas for its path and query", () => {
     expect(await first("/weather/Paris?units=metric&units=metric")).toBe("/query/units");
   });
 
-  it("tells its price to a request without any query and payment, and refuses a request with a payment", async () => {
+  it("shows its price to a request without query and payment, and refuses a request with a payment", async () => {
     expect((await get("/weather/Paris")).status).toBe(402);
     expect(await get("/weather/Constantinople")).toMatchObject({
       status: 422,

@@ -24,11 +24,11 @@ it("A query string on a paid path is refused before anything is charged, and the
   expect(await ask("POST", "", headers)).toMatchObject({ status: 202 });
 });
 
-it("A question mark with nothing after it is no query string", async () => {
+it("A question mark with nothing after it is not a query string", async () => {
   expect(await ask("POST", "?")).toMatchObject({ status: 402, body: { code: "payment_required" } });
 });
 
-it("A look at the job and its price refuse the query string that the paid request would be refused for", async () => {
+it("Requests for the job and its price refuse the query string that the paid request would be refused for", async () => {
   for (const path of ["?page=2", "/price?page=2"])
     expect(await ask("GET", path)).toMatchObject({ status: 400, body: { code: "query_not_allowed" } });
 });

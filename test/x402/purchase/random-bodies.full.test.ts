@@ -97,7 +97,7 @@ const withSchema = (schema: unknown): Job => ({
 });
 
 it.each(SCHEMAS)(
-  "%j refuses exactly those that the same condition in plain code refuses",
+  "%j refuses exactly the bodies that the same condition in plain code refuses",
   async (schema, accepts) => {
     const checks = await InputChecks.compile({ jobs: [withSchema(schema)], maxBodyBytes: 1_048_576 }, parts);
     await fc.assert(

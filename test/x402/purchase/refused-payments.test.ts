@@ -95,7 +95,7 @@ describe("refused payments", () => {
     expect(writes.flat().at(-1)?.message).toBe("9999");
   });
 
-  it("Are only those of requests with a payment, readable or not", async () => {
+  it("Come only from requests with a payment, readable or not", async () => {
     const { refused, writes } = start();
     const unpaid = { ...PROTOCOL, carriesPayment: () => false };
     refused.note(refusal("unpaid"), { request: REQUEST, job: JOB, protocol: unpaid });

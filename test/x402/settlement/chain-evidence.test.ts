@@ -282,7 +282,7 @@ describe("An RPC address whose nodes differ", () => {
     expect(await evidence.look(intent)).toMatchObject({ kind: "paid", transaction });
   });
 
-  it("A lagging answer to one question of a look is never not paid", async () => {
+  it("A lagging answer to one call of an observation is never not paid", async () => {
     const { intent, transaction } = await paidAndExpired();
     rpc.add({ rpcMethod: "eth_call", times: 1, fault: laggingState });
     expect(await evidence.look(intent)).toEqual({
@@ -292,7 +292,7 @@ describe("An RPC address whose nodes differ", () => {
     expect(await lookTwice(evidence, intent)).toMatchObject({ kind: "paid", transaction });
   });
 
-  it("Not paid takes two looks at different times with the same answer", async () => {
+  it("Not paid takes two observations at different times with the same result", async () => {
     const { intent } = await paymentToSettle({ anvil, token: usdc, validSecs: 100 });
     await anvil.client.increaseTime({ seconds: 101 });
     await anvil.client.mine({ blocks: 21, interval: 2 });
@@ -408,7 +408,7 @@ describe("An authorization that was used before jobgate saw it", () => {
     expect(await evidence.findEarlierUse(firstSeen)).toEqual({ transaction });
   });
 
-  it("Journalled all the same, by a lagging node: the search goes back in bounded steps, look after look", async () => {
+  it("Journalled all the same, by a lagging node: the search goes back in bounded steps, one in each observation", async () => {
     const { intent, signed } = await paymentToSettle({ anvil, token: usdc });
     const transaction = await usdc.transferWithAuthorization(signed);
     await anvil.client.mine({ blocks: 100 });

@@ -437,7 +437,7 @@ it("Lets a job run whose payment was settled before it, if its whole price is ch
   expect(await shortfalls()).toEqual(["fingerprint-1 is short", undefined]);
 });
 
-it("Looks for no shortfall when the funds were read within the last 20 ms", async () => {
+it("Checks for no shortfall when the funds were read within the last 20 ms", async () => {
   const { store, settling, start, times, begin } = await harness();
   const started = await start({ roundMs: 3_600_000 });
   const callId = await begin(1);
@@ -452,7 +452,7 @@ it("Looks for no shortfall when the funds were read within the last 20 ms", asyn
   expect(await started.findShortfall(callId)).toBe("fingerprint-1 is short");
 });
 
-it("Looks for a shortfall only of a metered payment that is not charged yet", async () => {
+it("Checks for a shortfall only of a metered payment that is not charged yet", async () => {
   const { store, begin, start } = await harness();
   const started = await start({ roundMs: 3_600_000 });
   const callId = await begin(1);

@@ -120,7 +120,7 @@ describe("A facilitator without an answer", () => {
     expect(await outcome).toMatchObject({ kind: "failed" });
   });
 
-  it("Is waited for while the chain cannot be asked", async () => {
+  it("Is waited for while the chain cannot be queried", async () => {
     const { intent } = await newPayment();
     const { release } = holdAnswer();
     let asked: () => void = () => undefined;

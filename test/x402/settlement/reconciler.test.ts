@@ -211,7 +211,7 @@ describe("With the token's rpc_url", () => {
     expect(claimed.calls.filter((call) => call.callId === callId)).toHaveLength(1);
   });
 
-  it("A failed payment whose authorization is still unused stays failed, and is looked at again later", async () => {
+  it("A failed payment whose authorization is still unused stays failed, and is checked again later", async () => {
     const { intent, signed } = await undecidedPayment();
     await harness.store.failPayment(intent.key, "{}", "cancelled");
     let looks = 0;
@@ -233,7 +233,7 @@ describe("With the token's rpc_url", () => {
     await expect.poll(stateLater).toBe("settled");
   });
 
-  it("A payment that moved nothing is decided within 15 s of the end by the chain's clock, though most looks fail then", async () => {
+  it("A payment that moved nothing is decided within 15 s of the end by the chain's clock, though most checks fail then", async () => {
     const { intent } = await undecidedPayment();
     let chainMs = 0;
     let checks = 0;

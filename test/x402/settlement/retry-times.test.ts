@@ -19,7 +19,7 @@ test("A payment is checked at the end of its authorization, every 2 s after it, 
   ]);
 });
 
-test("A payment that needs another look soon waits for the first delay, and doubles it from then on", () => {
+test("A payment that needs another check soon waits for the first delay, which doubles from then on", () => {
   let now = 0;
   const times = new RetryTimes(() => now);
   for (let attempts = 0; attempts < 5; attempts++) times.retryLater("one", 100, 10_000);

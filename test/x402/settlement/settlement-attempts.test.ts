@@ -48,13 +48,13 @@ function attemptsOf(
 
 const payment = { facilitator: "first", payload: "{}", requirements: "{}" } as JournalledPayment;
 
-test("A payment that the chain shows unused in two looks is settled at the next facilitator", async () => {
+test("A payment that the chain shows unused in two observations is settled at the next facilitator", async () => {
   const { attempts, asked } = attemptsOf([UNUSED, UNUSED, PAID]);
   expect(await attempts.settle(payment)).toMatchObject({ found: PAID });
   expect(asked).toEqual(["first", "second"]);
 });
 
-test("A payment that the chain shows between the two looks is asked of no other facilitator", async () => {
+test("A payment that the chain shows between the two observations is sent to no other facilitator", async () => {
   const { attempts, asked } = attemptsOf([UNUSED, PAID]);
   expect(await attempts.settle(payment)).toMatchObject({ found: PAID });
   expect(asked).toEqual(["first"]);

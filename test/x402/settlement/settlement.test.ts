@@ -52,7 +52,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     expect(await harness.patient(1).charge(record)).toMatchObject({ kind: "accepted" });
   });
 
-  it("Paid for something else in a process that has decided the charge and not asked for it", async () => {
+  it("Was made for something else, if this process has decided the charge and not requested it", async () => {
     const record = await charged();
     const settlement = harness.patient(1);
     settlement.noteCharge(record.callId, record.amount);
@@ -71,7 +71,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     expect(harness.contradicted.slice(before)).toEqual([]);
   });
 
-  it("Counts in a process that has not asked for it, if it is of an exact payment: the facilitator is asked before the chain", async () => {
+  it("Is accepted for an exact payment in a process that has not requested it, which calls the facilitator before the chain", async () => {
     const record = await charged("after");
     const settlement = harness.patient(1);
     settlement.noteCharge(record.callId, record.amount);
@@ -80,7 +80,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
     expect(harness.facilitator.count("/settle")).toBe(settles + 1);
   });
 
-  it("Counts in one of several replicas, which looks first: another one may have asked", async () => {
+  it("Is accepted in one of several replicas, which queries the chain first, because another replica may have requested it", async () => {
     const record = await charged("after");
     const settlement = harness.patient(1);
     settlement.noteCharge(record.callId, record.amount);
@@ -107,7 +107,7 @@ describe("A charge that the chain shows as settled, and the journal does not", (
 });
 
 describe("A store that cannot write", () => {
-  it("Before settling: the refusal says so, and the facilitator is not asked", async () => {
+  it("Before settling: the refusal says so, and the facilitator is not called", async () => {
     const { intent } = await newPayment();
     const settles = harness.facilitator.count("/settle");
     harness.journal.fails = true;
@@ -134,7 +134,7 @@ describe("A store that cannot write", () => {
   });
 
   it.each(["withRpc", "withoutRpc"] as const)(
-    "After settling, %s: undecided, not refused; the settlement is recorded later without asking anyone again",
+    "After settling, %s: undecided, not refused; the settlement is recorded later without another request",
     async (setUp) => {
       const { intent } = await newPayment();
       storeFailsDuringSettle("pass");
@@ -152,7 +152,7 @@ describe("A store that cannot write", () => {
     },
   );
 
-  it("After settling, and settled by another replica meanwhile: it is forgotten", async () => {
+  it("After settling, and settled by another replica before that: it is forgotten", async () => {
     const { intent } = await newPayment();
     storeFailsDuringSettle("pass");
     await harness.withoutRpc.settle(intent, jobCall);
@@ -166,7 +166,7 @@ describe("A store that cannot write", () => {
     expect(harness.facilitator.count("/settle")).toBe(settles + 1);
   });
 
-  it("After settling, and failed by another replica meanwhile: it is settled after all, and counted", async () => {
+  it("After settling, and failed by another replica before that: it is settled after all, and counted", async () => {
     const { intent } = await newPayment();
     storeFailsDuringSettle("pass");
     await harness.withoutRpc.settle(intent, jobCall);
@@ -232,7 +232,7 @@ describe("With rpc_url, a payment that the facilitator did not settle", () => {
     return { ...payment, settles };
   }
 
-  it("Is settled again on a resend, at most once in 5 s, after a look that shows the authorization unused", async () => {
+  it("Is settled again on a resend, at most once in 5 s, after an observation that shows the authorization unused", async () => {
     const { intent, settles } = await undecidedPayment();
     expect(await harness.withRpc.retry(await recordOf(intent))).toEqual({ kind: "undecided" });
     expect(settles()).toBe(1);
@@ -280,7 +280,7 @@ describe("With rpc_url, a payment that the facilitator did not settle", () => {
 });
 
 describe("Without rpc_url", () => {
-  it("The facilitator is asked until the authorization has expired; then the payment is unresolved, logged once", async () => {
+  it("The facilitator is called until the authorization has expired; then the payment is unresolved, logged once", async () => {
     const { intent, signed } = await newPayment(3_600);
     harness.facilitator.add({ path: "/settle", times: 1, fault: { kind: "lose-answer" } });
     expect(await harness.withoutRpc.settle(intent, jobCall)).toEqual({ kind: "undecided" });
@@ -338,7 +338,7 @@ describe("Undecided payments older than a minute", () => {
 });
 
 describe("A payment that is decided already", () => {
-  it("Failed by another replica while this one asked: the answer is the journal's, and only the other replica logs it", async () => {
+  it("Failed by another replica during this replica's request: the answer is the journal's, and only the other replica logs it", async () => {
     const { intent, signed } = await newPayment();
     await harness.usdc.cancelAuthorization(accounts.payer, signed.authorization.nonce);
     const settlement = {
@@ -359,7 +359,7 @@ describe("A payment that is decided already", () => {
     );
   });
 
-  it("Settled or left unresolved by another replica meanwhile: only that one logs it", async () => {
+  it("Settled or left unresolved by another replica at the same time: only the other replica logs it", async () => {
     const { intent } = await newPayment(20_000);
     const told = harness.messages.length;
     await harness.withRpc.settle(intent, jobCall);

@@ -40,7 +40,7 @@ test("The settlement of a call has the extensions of the parts beside its own", 
   });
 });
 
-test("A call without an extension has no settlement and no header beside that of its payment", async () => {
+test("A call without an extension has no settlement and no header beside its payment's header", async () => {
   const extensions = new AnswerExtensions([part("a")]);
   expect(await extensions.settlementOf(CALL)).toBeUndefined();
   expect(await extensions.headersOf(CALL)).toEqual({});
@@ -88,7 +88,7 @@ describe("The extensions of a payment", () => {
     }
   });
 
-  it("May be those of an earlier configuration while its offers are open", () => {
+  it("May come from an earlier configuration while its offers are open", () => {
     const [first, second, third] = [echoesOf("one"), echoesOf("two"), echoesOf("three")];
     second.replaces(first, 300);
     nowMs += 100_000;

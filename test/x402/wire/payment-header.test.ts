@@ -101,7 +101,7 @@ describe("Reading a payment", () => {
     });
   });
 
-  it("Another version yields the same with what it says of an offer", () => {
+  it("Another version yields the same, with its own fields of an offer", () => {
     const { accepted: _, payload: __, ...v2 } = read(payload);
     const other = inOther(payload);
     const named = { version: OTHER_VERSION, network: "other-84532" };
@@ -186,7 +186,7 @@ describe("Refusing with invalid_payment", () => {
     expect(refused([[V2, base64Json(inOther(payload))]])).toBe("invalid_payment");
   });
 
-  it("A payment of a version that this build does not have, and so its header is none", () => {
+  it("A header with a payment of a version that this build lacks is no payment", () => {
     const methods = new Methods();
     expect(readPayment(requestWith([[OTHER, base64Json(inOther(payload))]]), methods)).toBeUndefined();
     expect(() => toSignedPayment(inOther(payload), "The payment", methods)).toThrow(

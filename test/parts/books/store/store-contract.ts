@@ -75,13 +75,13 @@ export function describeBooks(given: Given): void {
       ]);
     });
 
-    test("What nobody knows is absent", async () => {
+    test("Unknown facts are absent", async () => {
       const callId = await begin(1);
       await given.store.settlePayment(paymentIntent(1).key, "not JSON");
       expect(await movements()).toEqual([{ id: expect.any(Number), at: START_MS, ...received(1, callId) }]);
     });
 
-    test("A charge is a movement of what was charged, and what moves nothing is none", async () => {
+    test("A charge is a movement of what was charged, and a charge that moves nothing is not a movement", async () => {
       await begin(1, { charge: "used", amount: "1001" });
       await given.store.ack(
         await claimOne(given.store),

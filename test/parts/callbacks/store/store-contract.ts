@@ -57,7 +57,7 @@ export function describeCallbacks(given: Given): void {
   const { want, begin, buy, all, due, told } = callbacksOf(given);
 
   describe("callbacks", () => {
-    test("A paid call tells the operator of its payment and both of its end, in the writes that make them", async () => {
+    test("A paid call has a callback to the operator about its payment and to both about its end, in the writes that make them", async () => {
       await want(CALLBACK_EVENTS);
       const callId = await buy(1, { notes: { [CALLBACK_URL]: BUYER } });
       expect(await all()).toMatchObject([
@@ -103,7 +103,7 @@ export function describeCallbacks(given: Given): void {
       });
     });
 
-    test("Nobody is told without an endpoint and a buyer's URL", async () => {
+    test("No callback is made without an endpoint and a buyer's URL", async () => {
       await buy(1);
       await acceptId(given.store);
       for (const call of await claimCalls(given.store)) await given.store.ack(call, RESULT);
@@ -145,7 +145,7 @@ export function describeCallbacks(given: Given): void {
         );
     });
 
-    test("An endpoint that is taken away and given again at once is told of events", async () => {
+    test("An endpoint that is removed and added again at once gets callbacks", async () => {
       await want(["dead_letter"]);
       await Promise.all([given.store.of(CALLBACKS).useCallbackEndpoints([]), want(["dead_letter"])]);
       await acceptId(given.store);
@@ -153,7 +153,7 @@ export function describeCallbacks(given: Given): void {
       expect(await told()).toHaveLength(1);
     });
 
-    test("A call that failed with an HTTP status tells of its end with that status, once, however it is paid", async () => {
+    test("A call that failed with an HTTP status has one callback about its end with that status, however it is paid", async () => {
       await want(["call.finished", "dead_letter"]);
       await buy(1, { notes: { [CALLBACK_URL]: BUYER } });
       await begin(2, { charge: "used" });
@@ -165,7 +165,7 @@ export function describeCallbacks(given: Given): void {
       expect((await all()).map((callback) => dataOf(callback).http_status)).toEqual([404, 404, 500]);
     });
 
-    test("A dead letter that is retried tells of each of its ends", async () => {
+    test("A dead letter that is retried has a callback about each of its ends", async () => {
       await want(["call.finished"]);
       const callId = await buy(1);
       for (const _ of [1, 2]) {
@@ -180,7 +180,7 @@ export function describeCallbacks(given: Given): void {
       ]);
     });
 
-    test("A payment that cannot be decided is told of, and so is its end", async () => {
+    test("A payment that cannot be decided has a callback, and so has its end", async () => {
       await want(["payment.unresolved", "payment.settled"]);
       const { key } = await begin(1);
       await given.store.leavePaymentUnresolved(key, "the chain is silent");

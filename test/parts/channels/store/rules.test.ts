@@ -137,7 +137,7 @@ test("A failed call is charged back unless the seller keeps its price, and a cha
   }
 });
 
-test("A failed call whose seller is asked stays charged until the operator decides, or its call runs again", () => {
+test('A failed call with on_failure = "ask" stays charged until the operator decides, or the call runs again', () => {
   const asked = failed(charge(2, { on_failure: "ask" })) as ChargeRow;
   expect(asked.state).toBe("asked");
   expect([decided(asked, true), decided(asked, false), revived(asked)].map((one) => one?.state)).toEqual([
@@ -149,7 +149,7 @@ test("A failed call whose seller is asked stays charged until the operator decid
   }
 });
 
-test("A call that fails, and whose deposit was not counted yet, counts the deposit while the operator is asked", () => {
+test("A call that fails before its deposit was counted counts the deposit while it waits for the operator", () => {
   const row = taken(undefined, voucher(10, { deposit: 100n }), 1, 1);
   const asked = failed(charge(1, { state: "undecided", deposit: "100", on_failure: "ask" })) as ChargeRow;
   const sums = counted(row, [asked], undefined, all("settled"), 2);

@@ -178,7 +178,7 @@ export function describeChannels(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A call that succeeds is claimed, one that fails is charged back once, and the journal balances", async () => {
+    test("A call that succeeds is claimed, a call that fails is charged back once, and the journal balances", async () => {
       await buy(inChannel(1, 10, { deposit: "100" }));
       await given.store.ack(await claimOne(given.store));
       await count();
@@ -211,7 +211,7 @@ export function describeChannels(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("A charge that was charged back is forgotten with its payment, but for one by which vouchers are still counted", async () => {
+    test("A charge that was charged back is forgotten with its payment, unless vouchers are still counted by it", async () => {
       await buy(inChannel(1, 10, { deposit: "100" }));
       await given.store.ack(await claimOne(given.store));
       await count();
@@ -237,7 +237,7 @@ export function describeChannels(given: Given): void {
       expect(await ledger().countReturned(ID, "30")).toBe(1);
     });
 
-    test("Channels to claim are listed the oldest first, page after page, and urgent ones by themselves", async () => {
+    test("Channels to claim are listed the oldest first, page after page, and urgent channels by themselves", async () => {
       const ids = ["1", "2", "3"].map((digit) => `0x${digit.repeat(64)}`);
       for (const [i, channelId] of ids.entries()) {
         given.now += i;

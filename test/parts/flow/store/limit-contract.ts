@@ -14,7 +14,7 @@ export function describeLimits(given: Given): void {
     given.store.claim(claimRequest({ limit: 10, limits: [{ jobId: JOB, ...limit }], ...request }));
 
   describe("limits", () => {
-    test("As many JobCalls of a job are out as its limit allows, over several claims, beside those of other jobs", async () => {
+    test("As many JobCalls of a job are out as its limit allows, over several claims, beside JobCalls of other jobs", async () => {
       const ids = [await accept(), await accept(), await accept()];
       const other = await accept(OTHER);
       const first = await claim({ concurrency: 2 });
@@ -114,7 +114,7 @@ export function describeLimits(given: Given): void {
       expect((await claim({ rate })).calls.length).toBeGreaterThan(0);
     });
 
-    test("A clock that is set back makes nobody wait longer than the time of the rate", async () => {
+    test("A clock that is set back makes no JobCall wait longer than the time of the rate", async () => {
       const rate = { calls: 1, perMs: 1_000 };
       for (let i = 0; i < 3; i += 1) await accept();
       await claim({ rate });

@@ -29,7 +29,7 @@ export function describePausedKeys(given: Given): void {
   }
 
   describe("a paused key", () => {
-    test("Lets its JobCalls wait until it is resumed, beside those of other keys", async () => {
+    test("Lets its JobCalls wait until it is resumed, beside JobCalls of other keys", async () => {
       const [a1, a2, b1] = [await accept("a"), await accept("a"), await accept("b")];
       const since = given.now;
       await pause();

@@ -25,7 +25,7 @@ export function describeFlow(given: Given): void {
   describePausedKeys(given);
 
   describe("order", () => {
-    test("One JobCall of a key is out at a time, in the order of acceptance, beside those of other keys", async () => {
+    test("One JobCall of a key is out at a time, in the order of acceptance, beside JobCalls of other keys", async () => {
       const [a1, a2, b1, a3] = [await accept("a"), await accept("a"), await accept("b"), await accept("a")];
       const elsewhere = await accept("a", { owner: "/hooks/other" });
       const unordered = await acceptId(given.store);

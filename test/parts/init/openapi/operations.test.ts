@@ -303,7 +303,7 @@ test("Keeps an example of a body that matches, and no other", async () => {
   expect(await input({ example: { text: 1 } })).not.toHaveProperty("example");
 });
 
-test("Leaves a body to the API that may be left out, be of another type, or have a schema that is none", async () => {
+test("Leaves a body to the API that is optional, of another type, or without a valid schema", async () => {
   const input = async (requestBody: Operation) =>
     (await readOne({ requestBody }, {}, "POST /things")).details.input;
   const json = { schema: { type: "object" } };

@@ -76,7 +76,7 @@ describe("jobgate payments", () => {
     expect(stdout).not.toContain("\u001b");
   });
 
-  test("close decides a payment with who and why, and refuses one that is decided", async () => {
+  test("close decides a payment with who and why, and refuses a payment that is decided", async () => {
     const other = await startOperator({ token: TOKEN });
     onTestFinished(() => other.stop());
     for (const number of [1, 2]) {

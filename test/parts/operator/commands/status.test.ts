@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { conversionText, refusalsText } from "../../../../src/parts/operator/commands/status.ts";
 
-test("The share of the prices shown that were paid is that of the paid jobs, and absent before the first", () => {
+test("The share of the shown prices that were paid is of paid jobs alone, and is absent before the first price", () => {
   const webhook = { origin: "webhook", offers: 0n, accepted: 70n };
   const unasked = { origin: "x402", offers: 0n, accepted: 0n };
   expect(conversionText([webhook, unasked])).toBe("");

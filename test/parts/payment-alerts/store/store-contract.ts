@@ -27,7 +27,7 @@ export function describePaymentAlerts(given: Given): void {
   }
 
   describe("alerts about payments", () => {
-    test("A charge that failed after its job is an alert, and one that the operator closes is not", async () => {
+    test("A charge that failed after its job is an alert, and a charge that the operator closes is not", async () => {
       const callId = await charged(1);
       given.now += 1_000;
       await given.store.failPayment(deferred(1).key, "{}", "cancelled");
@@ -62,7 +62,7 @@ export function describePaymentAlerts(given: Given): void {
       ]);
     });
 
-    test("A payment that a fork took after its job was sold, and one that moved money after its release, are alerts", async () => {
+    test("A payment that a fork took after its job was sold, and a payment that moved money after its release, are alerts", async () => {
       const sold = await begin(1);
       await given.store.settlePayment(paymentIntent(1).key, "{}", "7", undefined, true);
       await given.store.contradictPayment(paymentIntent(1).key, "a fork took it");

@@ -53,7 +53,7 @@ describe("A connection that is lost at a COMMIT", () => {
   });
 
   test.each(["cut after", "silent after"] as const)(
-    "%s it: what was committed is looked up, and told as done",
+    "%s it: what was committed is looked up, and reported as done",
     async (fault) => {
       const lost = proxy.atNextCommit(fault);
       const begun = await store.beginPayment(paymentIntent(1), paidCall());
@@ -65,7 +65,7 @@ describe("A connection that is lost at a COMMIT", () => {
     },
   );
 
-  test("Lost after it, without a server to ask: the outcome is unknown, never not done", async () => {
+  test("Lost after it, without a server to query: the outcome is unknown, never not done", async () => {
     const lost = proxy.atNextCommit("silent after");
     const accepted = store.accept(webhookCall());
     await lost;
@@ -77,7 +77,7 @@ describe("A connection that is lost at a COMMIT", () => {
     expect((await store.totals()).calls.ready).toBe(1);
   });
 
-  test("Lost while it waits for a standby: it is told as done only once a standby has it", async () => {
+  test("Lost while it waits for a standby: it is reported as done only once a standby has it", async () => {
     const waiting = () =>
       postgres.query<{ pid: number; application_name: string }>(
         url,
@@ -249,7 +249,7 @@ describe("A Postgres that goes away", () => {
   });
 });
 
-test("An operation that the database rejects is refused alone, not with those that share its batch", async () => {
+test("An operation that the database rejects is refused alone, not with the operations that share its batch", async () => {
   const bad = paymentIntent(1, { amount: null as unknown as string });
   const [before, refused, after] = await Promise.allSettled([
     store.accept(webhookCall()),

@@ -141,7 +141,7 @@ describe("A server that is not there yet", () => {
   });
 });
 
-test("A client's lookups do not wait for those of the operator", async () => {
+test("A client's lookups do not wait for the operator's lookups", async () => {
   const url = await postgres.createDatabase();
   const store = await openReplica(url);
   const lock = await postgres.hold(url, "LOCK TABLE jobgate.revenue_hours IN ACCESS EXCLUSIVE MODE");

@@ -50,7 +50,7 @@ test("The server that takes writes is used, wherever the URL lists it, by the st
   }
 });
 
-test("A listed server that is silent does not keep the store from the one that takes writes", async () => {
+test("A listed server that is silent does not keep the store from the server that takes writes", async () => {
   const proxy = await startPostgresProxy(pair.standby.port);
   onTestFinished(() => proxy.stop());
   proxy.setStalled(true);

@@ -49,7 +49,7 @@ export function describeQuotes(given: Given): void {
       expect((await given.store.totals()).calls.held).toBe(1);
     });
 
-    test("Payments that share a current price's quote have one receipt, beside one that redeems it", async () => {
+    test("Payments that share a current price's quote have one receipt, beside a payment that redeems the quote", async () => {
       const { receipt } = redeeming(2);
       const intents = [paymentIntent(1, { receipt }), redeeming(2), paymentIntent(3, { receipt })];
       const begun = await Promise.all(intents.map(begin));
@@ -58,7 +58,7 @@ export function describeQuotes(given: Given): void {
       for (const intent of intents) expect(await given.store.findPayment(intent.key)).toMatchObject(intent);
     });
 
-    test("A quote whose payment failed can be paid again, one whose payment settled cannot", async () => {
+    test("A quote whose payment failed can be paid again, and a quote whose payment settled cannot", async () => {
       await begin(redeeming(1));
       await given.store.failPayment(redeeming(1).key, "{}", "nothing moved");
       expect(await begin(redeeming(2))).toMatchObject({ kind: "begun" });

@@ -170,7 +170,7 @@ export function describeRefunds(given: Given): void {
       expect(await given.store.findPayment(paymentIntent(2).key)).toMatchObject({ onFailure: undefined });
     });
 
-    test("A refund that the operator is asked about, or of a payment that he closed, waits for his approval", async () => {
+    test('A refund with on_failure = "ask", or of a payment that the operator closed, waits for the operator\'s approval', async () => {
       const asked = await buyAndFail(1, "ask");
       const intent = paymentIntent(2, { onFailure: "refund" });
       const begun = await given.store.beginPayment(intent, paidCall());
@@ -196,7 +196,7 @@ export function describeRefunds(given: Given): void {
       expect(await refunds().decideRefund(999, APPROVE)).toEqual({ kind: "not_open", refund: undefined });
     });
 
-    test("A refund whose transaction is lost asks the operator, whose approval leaves it being sent", async () => {
+    test("A refund whose transaction is lost waits for the operator, whose approval leaves it being sent", async () => {
       const callId = await buyAndFail(1, "refund");
       expect(await send(callId)).toBe(true);
       expect((await refunds().decideRefund(callId, APPROVE)).kind).toBe("not_open");
@@ -301,7 +301,7 @@ export function describeRefunds(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("One that failed is sent again only once it is approved, by a transaction of its own", async () => {
+    test("A failed refund is sent again only once it is approved, by a transaction of its own", async () => {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
       expect(await fail(callId)).toMatchObject({ state: "refund_failed", reason: "the payer is blocked" });
@@ -316,7 +316,7 @@ export function describeRefunds(given: Given): void {
       await expectBalance(given.store);
     });
 
-    test("One whose transaction was given up before it was signed is owed again, and sent by the same one", async () => {
+    test("A refund whose transaction was given up before it was signed is owed again, and sent by the same transaction", async () => {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
       const reference = referenceOf(callId);

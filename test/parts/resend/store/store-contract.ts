@@ -10,7 +10,7 @@ export function describeAcceptedCalls(given: Given): void {
   };
 
   describe("calls as they were accepted", () => {
-    test("A call that waits, one that a runner has and a dead letter are read as they were stored", async () => {
+    test("A waiting call, a call that a runner has and a dead letter are read as they were stored", async () => {
       const call = { metadata: { head: "metadata and " }, body: Buffer.from("body") };
       const callId = await acceptId(given.store, call);
       expect(await find(callId)).toBe("metadata and body");
@@ -20,7 +20,7 @@ export function describeAcceptedCalls(given: Given): void {
       expect(await find(callId)).toBe("metadata and body");
     });
 
-    test("Nothing is read of a call that is done, of one that waits for its payment, and of one that never was", async () => {
+    test("Nothing is read of a call that is done, that waits for its payment, or that never was", async () => {
       const done = await acceptId(given.store);
       await given.store.ack(await claimOne(given.store));
       await given.store.beginPayment(paymentIntent(1), paidCall());

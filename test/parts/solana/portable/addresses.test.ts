@@ -38,7 +38,7 @@ test.each([
   PROGRAMS.token.replace("T", "0"),
   "1".repeat(31),
   "z".repeat(44),
-])("%j is no address", (text) => {
+])("%j is not an address", (text) => {
   expect(isAddress(text)).toBe(false);
   expect(isKitAddress(text)).toBe(false);
 });

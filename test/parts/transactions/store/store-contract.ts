@@ -164,7 +164,7 @@ export function describeTransactions(given: Given): void {
       expect(await sign(bumped("0xd", "0xc"))).toBe("stale");
     });
 
-    test("Mined ones are found with their block until a day has passed, and one that was reorganised is sent again", async () => {
+    test("Mined transactions are found with their block until a day has passed, and a reorganised transaction is sent again", async () => {
       await queue(1, 2);
       await hold("owner");
       await sign(signedTransaction(1, 0), signedTransaction(2, 1));
@@ -210,7 +210,7 @@ export function describeTransactions(given: Given): void {
       expect(await sign(signedTransaction(2, 1))).toBe("signed");
     });
 
-    test("One whose nonce was used elsewhere is queued again, and gets a nonce after the last one", async () => {
+    test("A transaction whose nonce was used elsewhere is queued again, and gets a nonce after the last one", async () => {
       await queue(1, 2);
       await hold("owner");
       await sign(signedTransaction(1, 0));
