@@ -13,7 +13,7 @@ import { listenHttp } from "../helpers/http-listener.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { testFolder } from "../helpers/test-folder.ts";
-import { runJobgate } from "./run-jobgate.ts";
+import { runHereWith } from "./operator-commands.ts";
 
 const config = (path: string) => `service_id = 1
 [runner]
@@ -229,9 +229,9 @@ test("Serve names the missing pages of an incomplete installation before it make
   expect(await readdir(installed)).not.toContain("jobgate.db");
 });
 
-describe.concurrent("jobgate serve that cannot start", () => {
+describe("jobgate serve that cannot start", () => {
   test("Prints the mistakes of a configuration to stderr and exits with 1, before it listens", async () => {
-    const { code, stdout, stderr } = await runJobgate(["serve"], {
+    const { code, stdout, stderr } = await runHereWith(["serve"], {
       files: { "jobgate.toml": "a = 1\nb = 2\n" },
     });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -247,7 +247,9 @@ describe.concurrent("jobgate serve that cannot start", () => {
       const toml = ["runner", "webhooks"]
         .map((name) => `[${name}]\nbind_address = "${name === table ? address : "127.0.0.1:0"}"\n`)
         .join("");
-      const { code, stdout, stderr } = await runJobgate(["serve"], { files: { "jobgate.toml": toml } });
+      const { code, stdout, stderr } = await runHereWith(["serve"], {
+        files: { "jobgate.toml": `service_id = 1\n${toml}` },
+      });
       await taken.stop();
       expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
       expect(stderr.trimEnd().split("\n").at(-1)).toBe(
@@ -259,7 +261,9 @@ describe.concurrent("jobgate serve that cannot start", () => {
   test("Exits with 1 and the reason as the last line if the store cannot be opened", async () => {
     const toml =
       '[store]\nurl = "sqlite:/nonexistent/folder/jobgate.db"\n[runner]\nbind_address = "127.0.0.1:0"\n';
-    const { code, stdout, stderr } = await runJobgate(["serve"], { files: { "jobgate.toml": toml } });
+    const { code, stdout, stderr } = await runHereWith(["serve"], {
+      files: { "jobgate.toml": `service_id = 1\n${toml}` },
+    });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     const lines = stderr.trimEnd().split("\n");
     expect(lines.filter((line) => line.startsWith("    at "))).toEqual([]);
