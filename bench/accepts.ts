@@ -1,7 +1,8 @@
 import { signWebhook, webhookPath } from "../src/webhooks/auth/schemes.ts";
 import { readWebhookEndpoints, startTree } from "./gateway.ts";
 import { type Contestant, compete, type LoadResult, loadRow, withBaseline } from "./load.ts";
-import type { Tree } from "./trees.ts";
+import type { Figure } from "./summary.ts";
+import { THIS_TREE, type Tree } from "./trees.ts";
 
 export const CONNECTIONS = 64;
 const BODY = "x".repeat(256);
@@ -16,8 +17,8 @@ dedupe = false
 `;
 
 /** Measures durable webhook accepts and 402 answers, beside a bare node:http server that answers 202. */
-export async function benchAccepts(trees: readonly Tree[]): Promise<void> {
-  await withBaseline("bare-http", ([bareUrl], barePid) =>
+export async function benchAccepts(trees: readonly Tree[]): Promise<readonly Figure[]> {
+  return withBaseline("bare-http", ([bareUrl], barePid) =>
     withBaseline("one-commit-a-request", async ([commitUrl], commitPid) => {
       const gateways = await Promise.all(trees.map((tree) => startTree(tree, { endpoints: ENDPOINTS })));
       try {
@@ -48,6 +49,17 @@ export async function benchAccepts(trees: readonly Tree[]): Promise<void> {
             ...loadRow(result),
             "CPU of bare": (result.cpuMicros / bare.cpuMicros).toFixed(1),
           })),
+        );
+        const cpuOfBare = (name: string) => {
+          const i = contestants.findIndex((contestant) => contestant.name === `${THIS_TREE.name}, ${name}`);
+          return (results[i]?.cpuMicros ?? Number.NaN) / bare.cpuMicros;
+        };
+        return ["durable", "durable, HMAC", "402"].map(
+          (name): Figure => ({
+            name: `CPU of an answer (${name}), of bare node:http`,
+            ratio: cpuOfBare(name),
+            better: "lower",
+          }),
         );
       } finally {
         await Promise.all(gateways.map(({ jobgate }) => jobgate.stop()));

@@ -4,7 +4,8 @@ import { LightRunner } from "./light-runner.ts";
 import { BUSY_SHARE, cpuSeconds, withBaseline } from "./load.ts";
 import { post } from "./post.ts";
 import { PUSHED_JOB, PUSHED_PATH, PushedRunner } from "./pushed-runner.ts";
-import type { Tree } from "./trees.ts";
+import type { Figure } from "./summary.ts";
+import { THIS_TREE, type Tree } from "./trees.ts";
 
 const TURNS = 2;
 const TURN_SECONDS = 2;
@@ -41,7 +42,8 @@ interface Turn {
 }
 
 /** Measures whole jobs (HTTP, store, stream or push, ack) beside bare HTTP and the same delivery without a store. */
-export async function benchJobs(trees: readonly Tree[]): Promise<void> {
+export async function benchJobs(trees: readonly Tree[]): Promise<readonly Figure[]> {
+  const figures: Figure[] = [];
   const rows: Record<string, string | number>[] = [];
   const target = await PushedRunner.start();
   const use = async ([http = "", runnerAddress = ""]: readonly string[], pid: number) => {
@@ -76,6 +78,13 @@ export async function benchJobs(trees: readonly Tree[]): Promise<void> {
         const results = turns.map(total);
         for (const [i, { jobs, seconds, cpuSeconds, ownCpuSeconds }] of results.entries()) {
           const [bare] = results as [Turn, ...Turn[]];
+          const ofBare = jobs / seconds / (bare.jobs / bare.seconds);
+          if (contestants[i]?.name === THIS_TREE.name)
+            figures.push({
+              name: `jobs/s (${work.bodyBytes} B, ${work.inFlight} in flight, ${work.method}, acks: ${work.acks}), of no store`,
+              ratio: ofBare,
+              better: "higher",
+            });
           rows.push({
             "": contestants[i]?.name ?? "",
             body: `${work.bodyBytes} B`,
@@ -83,7 +92,7 @@ export async function benchJobs(trees: readonly Tree[]): Promise<void> {
             stream: work.method,
             "acks a message": work.acks,
             "jobs/s": `${ownCpuSeconds / seconds > BUSY_SHARE ? "over " : ""}${Math.round(jobs / seconds)}`,
-            "of no store": (jobs / seconds / (bare.jobs / bare.seconds)).toFixed(2),
+            "of no store": ofBare.toFixed(2),
             "µs CPU": Math.round((cpuSeconds / jobs) * 1e6),
           });
         }
@@ -101,6 +110,7 @@ export async function benchJobs(trees: readonly Tree[]): Promise<void> {
     "\nWhole jobs: HTTP → store → runner → ack. “over”: senders and runner, one process, were the bottleneck",
   );
   console.table(rows);
+  return figures;
 }
 
 function pushing({ url }: PushedRunner): string {

@@ -8,6 +8,7 @@ import { deployUsdc } from "../test/helpers/usdc.ts";
 import { type PaymentTarget, startTree } from "./gateway.ts";
 import { cpuSeconds, percentile } from "./load.ts";
 import { agent, askOffer, exchange, type Purchase, pay, perSecond, signPayments } from "./payments.ts";
+import type { Figure } from "./summary.ts";
 import { startTimingProxy, type TimingProxy } from "./timing-proxy.ts";
 import type { Tree } from "./trees.ts";
 
@@ -17,6 +18,8 @@ const WARM_UP = 60;
 /** Payments that are signed before some are made: on Solana they end within a minute. */
 const SIGNED_AT_ONCE = 50;
 const IN_FLIGHT = 64;
+/** Numbers of keys with which a gateway settles itself. */
+const OWN_KEYS = [1, 4];
 
 /** The facilitator and the chain's RPC, behind proxies that time their requests. */
 export interface Outside {
@@ -82,11 +85,11 @@ export async function startEvm() {
 }
 
 /** Measures paid requests that are confirmed on chain, beside the facilitator alone. */
-export async function benchPaid(trees: readonly Tree[]): Promise<void> {
+export async function benchPaid(trees: readonly Tree[]): Promise<readonly Figure[]> {
   const evm = await startEvm();
   const { anvil, payments } = evm;
   const one: object[] = [];
-  const many: object[] = [];
+  const many: Awaited<ReturnType<typeof measureMany>>[] = [];
   try {
     for (const tree of trees) {
       one.push(rowOf(tree.name, await evm.measureOne(tree, false)));
@@ -94,7 +97,7 @@ export async function benchPaid(trees: readonly Tree[]): Promise<void> {
     }
     for (const tree of trees) {
       many.push(await measureMany(tree.name, tree, payments));
-      for (const keys of isThis(tree) ? [1, 4] : []) {
+      for (const keys of isThis(tree) ? OWN_KEYS : []) {
         const settler = await localSettler({ anvil, keys });
         many.push(await measureMany(`settles itself, keys: ${keys}`, tree, { ...payments, ...settler }));
       }
@@ -107,6 +110,11 @@ export async function benchPaid(trees: readonly Tree[]): Promise<void> {
   console.table(one);
   console.log(`\nPaid requests, ${IN_FLIGHT} in flight. Chain, facilitator and clients share the machine`);
   console.table(many);
+  return many.slice(0, 1 + OWN_KEYS.length).map(({ "": name, ratio }) => ({
+    name: `payments/s (${name}, ${IN_FLIGHT} in flight), of the facilitator alone`,
+    ratio: Number(ratio),
+    better: "higher",
+  }));
 }
 
 /** Older trees cannot settle themselves. */
@@ -152,7 +160,7 @@ export const rowOf = (name: string, { whole, own, ownLate, cpu }: Figures) => ({
 });
 
 /** Without the proxies, whose work would count as jobgate's. */
-async function measureMany(name: string, tree: Tree, payments: PaymentTarget): Promise<object> {
+async function measureMany(name: string, tree: Tree, payments: PaymentTarget) {
   const { jobgate } = await startTree(tree, { payments });
   try {
     const purchase = jobOf(jobgate.x402Url);

@@ -6,9 +6,11 @@ import { startJobgate } from "../test/helpers/jobgate-process.ts";
 import { jobgateProgram, type ProgramSource } from "../test/helpers/jobgate-program.ts";
 import { CLOSED_FACILITATOR, SALES_CONFIG, WEBHOOKS_CONFIG } from "../test/helpers/small-configs.ts";
 import { percentile } from "./load.ts";
+import type { Figure } from "./summary.ts";
 import type { Tree } from "./trees.ts";
 
 const STARTS = 15;
+const FEW_STARTS = 5;
 /** Times after the start at which the memory is read: at once, and after an idle process has collected its garbage. */
 const [SOON_MS, LATER_MS] = [2_000, 60_000];
 /** Unit of CPU times in /proc. */
@@ -84,6 +86,27 @@ export async function printStarts(what: string, config: string, trees: readonly 
   console.table(
     trees.map(({ name }, i) => ({ "": name, ...Object.fromEntries(shown(figures[i] ?? {}, i)) })),
   );
+}
+
+/** Measures the CPU of a few starts beside those of Node with an empty program. */
+export async function benchStarts(): Promise<readonly Figure[]> {
+  const figures: Figure[] = [];
+  for (const [what, config] of Object.entries(CONFIGS)) {
+    const [bare, own]: [number[], number[]] = [[], []];
+    for (let start = 0; start < FEW_STARTS; start += 1) {
+      const { stderr } = spawnSync(process.execPath, ["--import", PRINT_CPU, "-e", ""], { encoding: "utf8" });
+      bare.push(Number(/^cpu (\d+)/m.exec(stderr)?.[1]) / 1_000);
+      const jobgate = await startJobgate({ from: "build", config });
+      own.push(cpuMilliseconds(jobgate.pid));
+      await jobgate.stop();
+    }
+    figures.push({
+      name: `CPU of a start with ${what}, of bare Node`,
+      ratio: median(own) / median(bare),
+      better: "lower",
+    });
+  }
+  return figures;
 }
 
 async function megabytesLater(tree: Tree, config: string): Promise<number> {
