@@ -130,6 +130,6 @@ function respond(response: ServerResponse, answer: ProxiedAnswer): void {
 }
 
 function writeHead(response: ServerResponse, { status, headers, body }: ProxiedAnswer): void {
-  const { "transfer-encoding": _framing, connection: _connection, ...rest } = headers;
+  const { "transfer-encoding": _framing, connection: _connection, "keep-alive": _kept, ...rest } = headers;
   response.writeHead(status, { ...rest, "content-length": body.length });
 }
