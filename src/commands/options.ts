@@ -128,10 +128,13 @@ export const jsonOption = (description = "print JSON lines, as the API returns t
 
 /** @param make {@link argumentOnly} if the option selects what the command changes */
 export const jobOption = (make = option) =>
-  make("--job <job>", "only this job: its name, its ID, or SERVICE/ID").argParser(parseJob);
+  make(
+    "--job <job>",
+    "only this job: its name, its route such as `POST /words`, its ID, or SERVICE/ID",
+  ).argParser(parseJob);
 
 export const originOption = (make = option) =>
-  make("--origin <origin>", "only paid ones, those of webhooks, or those that operators resent").choices(
+  make("--origin <origin>", "only what was paid, what webhooks started, or what operators resent").choices(
     ORIGINS,
   );
 

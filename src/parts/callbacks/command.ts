@@ -33,7 +33,7 @@ export function addTo(program: Command): void {
     takes: [
       ...listOptions(),
       stateOption("callbacks", CALLBACK_STATES),
-      option("--call <id>", "only those about this call").argParser(parseCallId),
+      option("--call <id>", "only callbacks about this call").argParser(parseCallId),
     ],
   }).action(list);
 
