@@ -113,7 +113,7 @@ export const HISTOGRAMS = {
     buckets: REMOTE_SECONDS,
   },
   jobgate_pricing_engine_call_duration_seconds: {
-    help: "Calls of the pricing engine, jobgate's own and forwarded ones, by gRPC status.",
+    help: "Calls to the pricing engine by gRPC status, whether jobgate makes or forwards them.",
     labels: ["method", "code"],
     buckets: REMOTE_SECONDS,
   },

@@ -176,8 +176,8 @@ export class ClaimRounds {
   }
 
   /**
-   * Deals to the streams of all filters. Streams with another filter than the claim's get JobCalls only if their own claims
-   * left them room.
+   * Deals to the streams of all filters. Each filter's streams first get the JobCalls of their own claim. If they have room
+   * left, they also get JobCalls that other filters claimed.
    */
   #share(claims: readonly BroughtCalls[]): void {
     const spare = new Map([...this.#claimers.values()].map((claimer) => [claimer, claimer.room()]));

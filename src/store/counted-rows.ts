@@ -83,7 +83,7 @@ export function countRows(dialect: ListDialect, now: string): string {
 
 type UsedState = Exclude<PaymentState, "intent">;
 
-/** Totals that include an ended entry. */
+/** Totals that include the ended entries of each name. */
 const ENDED_IN = {
   settled: { payment: "settled" },
   failed: { payment: "failed" },

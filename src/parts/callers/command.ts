@@ -76,7 +76,7 @@ async function sign(options: {
   for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
 }
 
-/** Returns the hash of the request at a route that the options describe; undefined for a job at its IDs. */
+/** Returns the hash of the request that the options describe; undefined without them, for a job that is bought by its IDs. */
 function requestHashOf(
   body: Uint8Array,
   { target, header }: { readonly target?: string; readonly header: readonly string[] },

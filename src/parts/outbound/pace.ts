@@ -1,6 +1,6 @@
 import { backoffMs, withJitter } from "../../core/backoff.ts";
 
-/** Failures in a row after which a target counts as down, although it can be reached. */
+/** Failures in a row after which a target that can be reached is treated as down. */
 const FAILURES_UNTIL_DOWN = 10;
 const PAUSES = { firstMs: 250, longestMs: 30_000 };
 

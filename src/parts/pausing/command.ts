@@ -53,7 +53,7 @@ export const RESUME = {
   addTo(program: Command): void {
     addOperatorCommand(program, {
       name: "resume",
-      description: "Let runners have the JobCalls of what is paused again, and accept new ones.",
+      description: "End a pause: runners get the JobCalls again, and new requests are accepted.",
       example: "resume /hooks/github",
       takes: [targetArgument(), reasonOption(), byOption(), jsonOption()],
     }).action(resume);

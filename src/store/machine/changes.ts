@@ -89,7 +89,7 @@ export interface Revenue {
   readonly amount: string;
 }
 
-/** Further write that a change causes in its commit, or a further change. */
+/** Consequence of a change in the same commit: a write, or another change. */
 export type Effect =
   /** An event that may decide a payment. */
   | {

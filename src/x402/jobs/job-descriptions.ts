@@ -50,7 +50,7 @@ export class JobDescriptions {
 
   /**
    * Returns the description for a 402 with these offers, which may need further extensions. The offers may come from an
-   * earlier configuration. The description states when they are charged, and their promise.
+   * earlier configuration. The description states when the offers are charged, and what they promise.
    */
   withOffers(job: JobKey, offers: readonly Offer[]): JobDescription {
     const { resource, extensions } = this.of(job);

@@ -549,7 +549,7 @@ export type GetTotalsResponse_Refunds = Message<"jobgate.v1.GetTotalsResponse.Re
   amount: string;
 
   /**
-   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 7;
    */
@@ -605,7 +605,7 @@ export type GetTotalsResponse_Channels = Message<"jobgate.v1.GetTotalsResponse.C
   unclaimed: string;
 
   /**
-   * The same in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * The same in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string unclaimed_text = 5;
    */
@@ -1293,7 +1293,7 @@ export type Call = Message<"jobgate.v1.Call"> & {
   payer: string;
 
   /**
-   * Price paid, in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Price paid, in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 13;
    */
@@ -1995,7 +1995,7 @@ export type Payment = Message<"jobgate.v1.Payment"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * Amount in whole tokens with the symbol, "0.64 USDC"; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol, "0.64 USDC". If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 17;
    */
@@ -2593,7 +2593,7 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   amount: string;
 
   /**
-   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 9;
    */
@@ -2768,14 +2768,15 @@ export type PaymentAlert = Message<"jobgate.v1.PaymentAlert"> & {
   payer: string;
 
   /**
-   * Base units of the token, decimal: uncharged, moved against the record, or recorded and not moved.
+   * Amount in base units of the token, decimal. By kind of alert: the charge that was lost, the amount that moved against the
+   * record, or the recorded amount that did not move.
    *
    * @generated from field: string amount = 11;
    */
   amount: string;
 
   /**
-   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 12;
    */
@@ -2860,8 +2861,8 @@ export const ListPaymentAlertsResponseSchema: GenMessage<ListPaymentAlertsRespon
   messageDesc(file_jobgate_v1_operator, 44);
 
 /**
- * Channel is a payment channel: a deposit of one payer, from which vouchers pay calls. Amounts are base units of the token, decimal;
- * each `_text` is the same in whole tokens with the symbol, or in base units, and says so, if the token is not configured.
+ * Channel is a payment channel: a deposit of one payer, from which vouchers pay calls. Amounts are base units of the token, decimal.
+ * Each `_text` is the same amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
  *
  * @generated from message jobgate.v1.Channel
  */
@@ -5104,7 +5105,7 @@ export type Revenue = Message<"jobgate.v1.Revenue"> & {
   payments: bigint;
 
   /**
-   * Sum in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Sum in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 7;
    */
@@ -5549,7 +5550,7 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   answerTimes?: Endpoint_Times | undefined;
 
   /**
-   * Requests without a payment by client, in the order of the names. Empty for a job without such requests.
+   * Number of requests without a payment for each client, in the order of the clients' names. Empty for a job without such requests.
    *
    * @generated from field: repeated jobgate.v1.Endpoint.Access access = 16;
    */
@@ -6234,7 +6235,7 @@ export type Event_PaymentDecided = Message<"jobgate.v1.Event.PaymentDecided"> & 
   asset: string;
 
   /**
-   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 8;
    */
@@ -6283,7 +6284,7 @@ export type Event_PaymentBegun = Message<"jobgate.v1.Event.PaymentBegun"> & {
   payer: string;
 
   /**
-   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 5;
    */
@@ -6346,7 +6347,7 @@ export type Event_RefundChanged = Message<"jobgate.v1.Event.RefundChanged"> & {
   payer: string;
 
   /**
-   * Amount in whole tokens with the symbol; in base units, and saying so, if the token is not configured.
+   * Amount in whole tokens with the symbol. If the token is not configured, it is in base units and says so.
    *
    * @generated from field: string amount_text = 6;
    */

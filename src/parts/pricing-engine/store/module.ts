@@ -24,7 +24,7 @@ const NONCE = "quote ";
 const NONCE_MARGIN_SECS = 86_400;
 
 /**
- * Returns the nonce that the payment of a quote uses up. Buyers at one current price share its quote and use up nothing.
+ * Returns the nonce that a payment uses up if it names a quote. Payments at the current price share one quote, and use up no nonce.
  * @param expiresAt end of the quote, Unix milliseconds
  */
 export function nonceOfQuote({ digest, expiresAt }: Omit<SavedQuote, "quote">): OneTimeNonce {

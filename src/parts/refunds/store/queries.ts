@@ -117,13 +117,13 @@ export function refundSums({ sums }: Pick<StoreTotals, "sums">): readonly Refund
   return (sums.refunds ?? []) as readonly RefundSum[];
 }
 
-/** Condition of transactions in place of which another one may have been signed since. */
+/** Condition of transactions that jobgate may have replaced by another signed transaction since the copy. */
 const MAY_BE_ANOTHER = "state = 'queued' OR (state = 'sent' AND network NOT LIKE 'eip155:%')";
 
 /**
  * Money may have been given back since a copy was made. The operator approves each refund of a payment in the copy, because
- * a token's transfer does not say what it was for. That includes refunds whose signed transaction has no nonce: after its end,
- * another one may have been signed.
+ * a token's transfer does not say what it was for. Refunds whose signed transaction has no nonce need this approval too: jobgate
+ * may have signed another transaction after that transaction expired.
  */
 export const AFTER_COPY = `
 UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund' OR charge <> 'before';

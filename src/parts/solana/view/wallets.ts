@@ -76,7 +76,7 @@ async function accountOf(wallet: StandardWallet, network: string): Promise<Stand
   throw new Error(`${name} is on the wrong network. Change it to ${title}, and try again.`);
 }
 
-/** Has the wallet sign. It may add assertions of its own to the transaction. */
+/** Has the wallet sign. The wallet may add assertions of its own to the transaction. */
 async function signTransfer(
   wallet: StandardWallet,
   account: StandardAccount,

@@ -241,9 +241,10 @@ class ReadyCalls {
   }
 
   /**
-   * @param jobIds empty for all jobs
-   * @param options `after` is the last call ID that is left out, `afterOf` by job if there are limits; `except` the jobs that all jobs are without; `left` the most
-   * JobCalls of limited jobs
+   * Finds ready JobCalls in the order of their IDs.
+   * @param jobIds empty for all jobs that `except` does not list
+   * @param options `left` is the largest number of JobCalls for each job that has a limit. Without `left`, only JobCalls with an
+   * ID above `after` are found; with it, JobCalls with an ID above the job's entry in `afterOf`
    */
   next(
     jobIds: readonly bigint[],
