@@ -249,9 +249,8 @@ describe("Garbage", () => {
       expect(result?.structuredContent).toMatchObject({ code: "invalid_payment", charged: false });
     }
     const [json = ""] = Object.values(credentials);
-    for (const from of ['"id":"', '"source":"', '"signature":"0x']) {
-      isRpcProblem(await callTool(`{"org.paymentauth/credential":${json.replace(from, `${from}${x}`)}}`));
-    }
+    const from = '"signature":"0x';
+    isRpcProblem(await callTool(`{"org.paymentauth/credential":${json.replace(from, `${from}${x}`)}}`));
     await expectChanges({});
   });
 

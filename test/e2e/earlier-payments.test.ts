@@ -111,7 +111,9 @@ describe.each(PROTOCOLS)("A payment over %s", (protocol) => {
     }
     expect((await gateway.store.totals()).payments).toMatchObject({ settled: 1, intent: 0 });
   });
+});
 
+describe.each(["x402", "evm", "mcp"] as const)("A payment over %s that is not decided", (protocol) => {
   it("Gets 503 while it is undecided, and never hears that nothing was charged", async () => {
     const gateway = await openShop();
     const send = await signAt(protocol, gateway);

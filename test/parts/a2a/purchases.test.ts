@@ -137,7 +137,7 @@ describe("A message", () => {
       '"text":"no json","mediaType":"application/json"',
     );
     expect(await show(Buffer.from([1, 2]), "image/png")).toContain('{"raw":"AQI=","mediaType":"image/png"');
-    expect(await show(Buffer.alloc(2_000_000, "x"), "text/plain")).toMatch(
+    expect(await show(Buffer.alloc(1_200_000, "x"), "text/plain")).toMatch(
       /"url":"https:\/\/operator\.example\.com\/x402\/calls\/\d+\/result"/,
     );
   });

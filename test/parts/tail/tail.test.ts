@@ -10,6 +10,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { EventSchema, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { spawnTethered } from "../../../src/node/tethered-process.ts";
 import { eventLine } from "../../../src/parts/tail/tail.ts";
+import { runHere } from "../../commands/operator-commands.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import { eventually } from "../../helpers/eventually.ts";
 import { jobgateProgram } from "../../helpers/jobgate-program.ts";
@@ -33,10 +34,11 @@ job_id = 3
 const jobgate = startBeforeAll(() => startEmbeddedJobgate({ config: CONFIG }));
 
 /** Starts `jobgate tail` as a process; resolves once it watches. */
-async function startTail(target = jobgate.operatorUrl.slice("http://".length), ...options: string[]) {
+async function startTail() {
+  const target = jobgate.operatorUrl.slice("http://".length);
   const child = spawnTethered({
     command: process.execPath,
-    args: [...jobgateProgram(), "tail", "--target", target, ...options],
+    args: [...jobgateProgram(), "tail", "--target", target],
     env: { PATH: process.env.PATH, JOBGATE_OPERATOR_TOKEN: "hunter2" },
   });
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -79,13 +81,12 @@ test("jobgate tail prints only the events that its options select, and nothing f
   const server = createServer(connectNodeAdapter({ routes })).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
   await once(server, "listening");
-  const { lines, complaints, exited } = await startTail(
-    `127.0.0.1:${(server.address() as AddressInfo).port}`,
-    ...["--only", "dropped", "retried", "--call", "9"],
+  const target = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { code, stdout, stderr } = await runHere(
+    ...["tail", "--target", target, "--only", "dropped", "retried", "--call", "9"],
   );
-  expect(await exited).toBe(0);
-  await eventually(() => expect(lines).toMatchObject([{ call_id: "9", dropped: {} }]));
-  expect(complaints).toEqual(["watching; end with Ctrl-C"]);
+  expect([code, stderr]).toEqual([0, "watching; end with Ctrl-C\n"]);
+  expect(JSON.parse(stdout)).toMatchObject({ call_id: "9", dropped: {} });
 });
 
 test("jobgate tail exits with 0 when its reader goes, and with 1 when jobgate stops", async () => {
