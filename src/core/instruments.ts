@@ -98,12 +98,12 @@ export const HISTOGRAMS = {
     buckets: REMOTE_SECONDS,
   },
   jobgate_chain_rpc_duration_seconds: {
-    help: "Calls of a chain's RPC, for permissions, for evidence of settlements, or to settle.",
+    help: "Calls to a chain's RPC, for permissions, for evidence of settlements, or to settle.",
     labels: ["purpose", "method", "outcome"],
     buckets: REMOTE_SECONDS,
   },
   jobgate_api_call_duration_seconds: {
-    help: "Paid calls of an API, by its status, or how a call without an answer ended: timed_out, lost, unreached or invalid.",
+    help: "Paid calls to an API, by its status, or how a call without an answer ended: timed_out, lost, unreached or invalid.",
     labels: ["api", "service_id", "job_id", "outcome"],
     buckets: REMOTE_SECONDS,
   },

@@ -6,7 +6,7 @@ const PAUSES = { firstMs: 250, longestMs: 30_000 };
 
 /**
  * Slows down while a target fails: pauses, then sends one request at a time until one does not fail. A target that is
- * down or misconfigured therefore costs a few JobCalls an attempt, not the whole queue all of theirs.
+ * down or misconfigured therefore uses up one attempt of a few JobCalls, not all attempts of the whole queue.
  */
 export class Pace {
   readonly #onChange: (capacity: number) => void;

@@ -100,7 +100,7 @@ export type Effect =
     }
   | { readonly kind: "put" | "add" | "count"; readonly table: RowKey["table"]; readonly row: object }
   | ({ readonly kind: "remove" } & RowKey)
-  /** A JobCall becomes ready that its order withheld. */
+  /** A JobCall that its order withheld becomes ready. */
   | { readonly kind: "ready"; readonly callId: number }
   | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "revenue"; readonly revenue: Revenue };

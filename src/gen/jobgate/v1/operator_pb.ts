@@ -2931,7 +2931,7 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   authorizer: string;
 
   /**
-   * True if the configuration lacks that key, so that nothing can be claimed or paid back.
+   * True if the configuration lacks the authorizer's key, so that nothing can be claimed or paid back.
    *
    * @generated from field: bool key_missing = 10;
    */
@@ -4156,14 +4156,14 @@ export const ListMovementsResponseSchema: GenMessage<ListMovementsResponse> = /*
  */
 export type SumMovementsRequest = Message<"jobgate.v1.SumMovementsRequest"> & {
   /**
-   * The first day is the UTC day of this time. Unset: 29 days before the last one.
+   * The first day is the UTC day of this time. Unset: 29 days before the last day.
    *
    * @generated from field: google.protobuf.Timestamp since = 1;
    */
   since?: Timestamp | undefined;
 
   /**
-   * The last day is the UTC day that this time is in or ends. Unset: today.
+   * The last day is the UTC day that contains this time, or ends at it. Unset: today.
    *
    * @generated from field: google.protobuf.Timestamp until = 2;
    */
@@ -4185,8 +4185,8 @@ export const SumMovementsRequestSchema: GenMessage<SumMovementsRequest> = /*@__P
   messageDesc(file_jobgate_v1_operator, 72);
 
 /**
- * MovementSum is the sum of the movements of one token on one network. Amounts are base units of the token, decimal; all but corrected
- * and net are 0 or more.
+ * MovementSum is the sum of the movements of one token on one network. Amounts are base units of the token, decimal. Only
+ * corrected and net can be negative.
  *
  * @generated from message jobgate.v1.MovementSum
  */
@@ -7724,7 +7724,7 @@ export const OperatorService: GenService<{
     output: typeof SumMovementsResponseSchema;
   },
   /**
-   * ListHoldings returns what the accounts of this process that pay for gas and refunds held when they were last read. It queries no
+   * ListHoldings returns the balances of this process's accounts that pay for gas and refunds, as they were last read. It queries no
    * chain.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListHoldings
