@@ -32,6 +32,7 @@ const gateway = startBeforeAll(() =>
     parts,
     setUp: "rpc_url",
     logLevel: "trace",
+    facilitatorTimeoutSecs: 2,
     edit: (config) =>
       config
         .replace(/(facilitator_url = ")([^"]+)/, (_, key: string, url: string) => key + marked(url))

@@ -20,7 +20,8 @@ const gateway = startBeforeAll(() =>
     parts,
     setUp: "rpc_url",
     handle: (call) => handlers.get(call.metadata["X-HTTP-PATH"] ?? "")?.(call),
-    edit: (config) => `${config}
+    // A runner keeps one job for ever.
+    edit: (config) => `${config.replace("[runner]", "[runner]\ndrain_secs = 0.2")}
 [[jobs]]
 route = "${ROUTE}"
 price_wei = "1000000000000000"
