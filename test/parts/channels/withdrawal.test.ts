@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { accounts, newAccount } from "../../helpers/accounts.ts";
 import {
@@ -15,6 +16,8 @@ const BUSY =
   "The channel takes no vouchers until the withdrawal that its payer has begun has ended. Nothing was charged (invalid_batch_settlement_evm_channel_busy)";
 const MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 const BUYERS = 2;
+/** Time between two calls of a buyer, who buys until the withdrawal is seen. */
+const PACE_MS = 20;
 /** Calls that are sold before the withdrawal starts. */
 const SOLD_BEFORE = 6;
 
@@ -51,8 +54,10 @@ it("Vouchers that are sold while a withdrawal starts are claimed before it ends,
   const claimed = async () => (await readChannels(anvil, "channels", channelId))[1];
 
   const buyers = Array.from({ length: BUYERS }, async (_, buyer) => {
-    for (let n = 0; bought.at(-1)?.error !== BUSY; n++)
+    for (let n = 0; bought.at(-1)?.error !== BUSY; n++) {
       bought.push(await shop.buy(fetch, `${buyer}.${n}`, KEPT));
+      await sleep(PACE_MS);
+    }
   });
   await until(() => sold().length >= SOLD_BEFORE);
   // A claim between the two may leave less than is asked for.
