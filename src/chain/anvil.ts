@@ -32,7 +32,7 @@ export class NoAnvil extends Error {
  */
 export async function startChain(options: {
   readonly chainId: number;
-  /** 0: a free one. */
+  /** Port of the chain. 0 lets the system choose a free port. */
   readonly port: number;
   readonly extraArgs?: readonly string[];
 }) {
@@ -40,7 +40,7 @@ export async function startChain(options: {
   const child = spawnTethered({
     command: anvilProgram(),
     args: ["--host", "127.0.0.1", "--port", String(wanted), "--chain-id", String(chainId), ...extraArgs],
-    // Ctrl-C must stop the gateway first, which may be settling.
+    // Ctrl-C must stop the gateway first, because the gateway may be settling.
     detached: true,
   });
   const stop = async (): Promise<void> => {
@@ -58,8 +58,8 @@ export async function startChain(options: {
 }
 
 /**
- * Finds the binary inside the platform's package, of an installation beside jobgate or in the working directory: the
- * script in front of it costs 0.3 s a start, and falls back to a download.
+ * Finds the binary inside the platform's package, which is installed beside jobgate or in the working directory.
+ * Starting the binary directly saves 0.3 s, which the package's script would cost, and never falls back to a download.
  */
 function anvilProgram(): string {
   const arch = { x64: "amd64", arm64: "arm64" }[process.arch as string];
@@ -71,7 +71,7 @@ function anvilProgram(): string {
       try {
         return (from === "" ? require : createRequire(require.resolve(from))).resolve(binary);
       } catch {
-        // Not installed there.
+        // The package is not installed there.
       }
     }
   }
@@ -92,7 +92,7 @@ function listeningPort(child: TetheredProcess): Promise<number> {
     child.stderr.on("data", (chunk) => {
       if (printed.length < MAX_PRINTED) printed += chunk;
     });
-    // Read to the end: a full pipe would stop anvil, which logs every request.
+    // The output is read to the end, because anvil logs every request, and a full pipe would stop it.
     createInterface({ input: child.stdout }).on("line", (line) => {
       const port = /^Listening on .*:(\d+)$/.exec(line)?.[1];
       if (port === undefined) {

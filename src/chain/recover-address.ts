@@ -14,7 +14,7 @@ export const RECOVERY_LIBRARY = native === undefined ? "viem" : "secp256k1";
 
 /**
  * Returns the address of the account that signed a hash of 32 bytes, in lower case.
- * @throws Error for a signature that no account can have made; a high s recovers an account, as in viem
+ * @throws Error for a signature that no account can have made; a signature with a high s is accepted, as in viem
  */
 export async function recoverAddress(signed: { readonly hash: Hex; readonly signature: Hex }): Promise<Hex> {
   if (native === undefined) return (await recoverWithViem(signed)).toLowerCase() as Hex;

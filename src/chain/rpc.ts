@@ -53,7 +53,7 @@ export class RpcUnanswered extends Error {
   }
 }
 
-/** A call for a word of the newest state, until it is made. */
+/** A call for a word of the newest state, which waits to be made. */
 interface WaitingCall {
   readonly call: WordCall;
   readonly resolve: (answer: bigint | undefined) => void;

@@ -3,7 +3,7 @@ import { parse, TomlError } from "smol-toml";
 import type { KeyPath, MistakeList, Place } from "./mistakes.ts";
 import { fileErrorText, pathFrom, readNamedFile, readText } from "./named-files.ts";
 
-/** Tables that can be in separate files, which a string in place of the table names. */
+/** Tables that can be in separate files. A string in place of the table names the file. */
 const SEPARABLE_TABLES = ["x402", "webhooks", "job_pricing"] as const;
 
 /** Value that replaces a value that could not be read. The mistake is already reported. */
@@ -103,7 +103,7 @@ function parseToml(
     return parse(toml, { integersAsBigInt: true });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    // The first line only: the rest quotes the file, which may hold a secret.
+    // Only the first line is used, because the rest quotes the file, which may hold a secret.
     const reason = (error.message.split("\n")[0] ?? "").replace(/^Invalid TOML document: /, "");
     const message = `is not valid TOML: ${reason}`;
     mistakes.reportFile({ file, line: error.line, keyPath: mountedAt.join("."), message });

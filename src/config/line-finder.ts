@@ -32,7 +32,7 @@ function lineKey(path: KeyPath): string {
 
 function collectLines(program: AST.TOMLProgram, lines: Map<string, number>): void {
   const note = (path: KeyPath, line: number): void => {
-    // The first line wins: `[a.b]` also makes `a`, which may have a header of its own further down.
+    // The first line is kept, because `[a.b]` also makes `a`, and `a` may have a header of its own further down.
     if (!lines.has(lineKey(path))) lines.set(lineKey(path), line);
   };
   const visitKeyValue = (node: AST.TOMLKeyValue, table: KeyPath): void => {

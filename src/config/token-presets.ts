@@ -103,7 +103,7 @@ export const CHAIN_IDS_BY_NAME: ReadonlyMap<string, number> = new Map([
   ["flare", 14],
 ]);
 
-/** Networks for tests whose x402 names do not say so, and the chains of local nodes. */
+/** Test networks whose x402 names do not show that they are for tests, and the chains of local nodes. */
 const OTHER_TEST_NETWORKS = [421614, 31611, 72344, 51, 11142220, 181228, 1337, 31337].map(
   (id) => `eip155:${id}`,
 );

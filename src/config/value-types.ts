@@ -62,8 +62,8 @@ export const headerSecret = () =>
   });
 
 /**
- * Bound on the work for a request, which is compared with each secret, and on the headers of requests that are signed with
- * each key.
+ * Most secrets in an array. The number bounds the work of comparing a request with each secret, and the headers of a
+ * request that is signed with each key.
  */
 const MAX_SECRETS = 8;
 
@@ -140,7 +140,7 @@ export const integer = (min: number, max: number) =>
 export const bodyBytes = () => integer(1, 268_435_456);
 export const maxBodyBytes = () => bodyBytes().default(1_048_576);
 
-/** Longest timer: Node fires a longer one at once. */
+/** Longest timer, in seconds. Node fires a longer timer at once. */
 const MAX_TIMER_SECS = 2_147_483;
 
 /** Number, fractions allowed. */
@@ -267,7 +267,7 @@ export const decimalAmount = (decimals: number, what: string) =>
     { ...SHOWN, view: (units) => decimalText(units, decimals) },
   );
 
-/** JSON pointer (RFC 6901). The empty one points to the whole document. */
+/** JSON pointer (RFC 6901). An empty pointer points to the whole document. */
 export const jsonPointer = () =>
   matching(/^(\/([^~/]|~[01])*)*$/, 'a JSON pointer (RFC 6901), such as "/data/rate"', SHOWN);
 

@@ -13,8 +13,8 @@ export const MAX_U64 = 2n ** 64n - 1n;
 
 /**
  * Amount that a client pays for a job: floor(price_wei · rate · (10000 + markup_bps) · 10^decimals / (10000 · 10^18)),
- * in exact integers. The result can be 0, which gives the job away, or above {@link MAX_U64}, which no offer can ask
- * for; the configuration refuses prices that lead to either.
+ * in exact integers. A result of 0 would give the job away, and no offer can ask for more than {@link MAX_U64}. The
+ * configuration refuses prices that lead to such a result.
  * @returns the token's smallest units
  */
 export function tokenAmount(priceWei: bigint, terms: TokenTerms): bigint {
@@ -52,7 +52,10 @@ export function unitsPerWei(terms: TokenTerms): UnitsPerWei {
   };
 }
 
-/** Formats base units of a token for people: `0.64 USDC`. Says that they are base units if the decimals are unknown. */
+/**
+ * Formats base units of a token for people: `0.64 USDC`. If the decimals are unknown, the text says that the amount is
+ * in base units.
+ */
 export function amountText(units: string | bigint, symbol: string, decimals: number | undefined): string {
   if (decimals === undefined) return `${units} base units of ${symbol}`;
   return `${decimalText(units, decimals)} ${symbol}`;
@@ -74,16 +77,16 @@ export interface WeiPrice {
   readonly amount: bigint;
 }
 
-/** Price in dollars, which tokens that are pegged to the dollar pay one to one. */
+/** Price in dollars. A token that is pegged to the dollar pays it one to one. */
 export interface UsdPrice {
   readonly unit: "usd";
-  /** 10^-18 dollars, so that amounts and digests are made of it as of wei. */
+  /** Price in units of 10^-18 dollars, so that amounts and digests are computed as for a price in wei. */
   readonly amount: bigint;
 }
 
-/** Price that depends on the request: a part makes it. */
+/** Price that depends on the request. A part of the build defines it. */
 export interface RequestPricing {
-  /** Price of a request that asks for nothing, and the lowest price. */
+  /** Lowest price. A request that asks for nothing has this price. */
   readonly from: UsdPrice;
   readonly upTo: UsdPrice;
   /** Text for people about the price: `$0.001 for each started KiB of the body`. */

@@ -18,7 +18,10 @@ export interface BodyProblem {
 
 const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 
-/** Largest body of which every problem is listed. Each problem costs 1 µs and memory, and a body may consist of them. */
+/**
+ * Largest body of which every problem is listed. Each problem costs 1 µs and memory, and a body can be nothing but
+ * problems.
+ */
 const MAX_LISTED_BYTES = 2_048;
 const MAX_PROBLEMS = 20;
 const MAX_PATH_LENGTH = 200;
@@ -33,8 +36,8 @@ const MOST = 0.8;
 export const MAX_SCHEMA_NESTING = 200;
 
 /**
- * Keywords whose cost can grow faster than the body: regular expressions and recursion. Only schemas with one of them, or
- * with a check that took long, are checked under a timeout, which costs 70 µs.
+ * Keywords whose cost can grow faster than the body: regular expressions and recursion. Only schemas with one of these
+ * keywords, or with a check that took long, are checked under a timeout, which costs 70 µs.
  */
 const COSTLY_KEYWORDS = /"(pattern|patternProperties|\$ref|\$dynamicRef)"/;
 
@@ -81,8 +84,8 @@ export class BodySchema {
   }
 
   /**
-   * Compiles a schema, which has to be the operator's: the validator makes code of it. No reference is fetched. Loads the
-   * validator, so that a process without a schema never does.
+   * Compiles a schema. It has to come from the operator, because the validator turns it into code. No reference is
+   * fetched. Loads the validator, so that a process without a schema never does.
    * @param text JSON
    * @throws SchemaProblem
    */
@@ -107,12 +110,14 @@ export class BodySchema {
       }
     };
     const first = compile(false);
-    // Such a validator answers with a promise, which is true.
+    // The validator of such a schema returns a promise, which counts as true.
     if ("$async" in first) throw new SchemaProblem("has the keyword $async");
     return new BodySchema({ first, all: compile(true) }, COSTLY_KEYWORDS.test(text));
   }
 
-  /** Returns the problems of a body; none if it matches. A body that takes too long has that problem. */
+  /**
+   * Returns the problems of a body; none if it matches. A body that takes too long to check has that as its problem.
+   */
   check(body: Uint8Array): readonly BodyProblem[] {
     const maxMs = BASE_TIMEOUT_MS + Math.ceil(body.length / BYTES_PER_MS);
     return this.checkWithin(maxMs, body) ?? [{ path: "", message: "takes too long to check" }];
@@ -123,7 +128,8 @@ export class BodySchema {
     const cpuMs = startCpuClock();
     for (;;) {
       const problems = this.#checkOnce(maxMs, body);
-      // A timeout before the thread has used that CPU time means that the machine was busy, so the check is repeated.
+      // If the check timed out although the thread has used less CPU time than that, the machine was busy. The check is
+      // then repeated.
       if (problems !== undefined || cpuMs() >= MOST * maxMs) return problems;
     }
   }
@@ -161,7 +167,10 @@ export class BodySchema {
 /** Unknown keywords and formats are annotations. Without own properties, "toString" would be in every object. */
 const OPTIONS = { strict: false, validateFormats: false, ownProperties: true, logger: false } as const;
 
-/** Checks schemas themselves: made once, because compiling the schema of schemas takes 30 times as long as another. */
+/**
+ * Validator of schemas. It is made once, because compiling the schema of schemas takes 30 times as long as compiling
+ * another schema.
+ */
 let schemaOfSchemas: Ajv2020 | undefined;
 
 function parseSchema(text: string): boolean | Record<string, unknown> {
@@ -225,7 +234,9 @@ function pathOf({ instancePath, params }: ErrorObject): string {
   return `${instancePath}/${property.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
-/** Runs `run()` under a timeout. The engine can interrupt a script, regular expressions included, but no function. */
+/**
+ * Runs `run()` under a timeout. The engine can interrupt a script, regular expressions included, but not a function.
+ */
 const script = new Script("run()");
 const sandbox: { run: () => boolean } = { run: () => false };
 let context: object | undefined;

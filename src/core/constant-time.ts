@@ -8,12 +8,12 @@ export function equalInConstantTime(left: string | Uint8Array, right: string | U
   return timingSafeEqual(digest(left), digest(right));
 }
 
-/** Compares a secret with each of a list, in a time that does not show which of them it is or resembles. */
+/** Compares a secret with each secret of a list, in a time that does not show which of them it equals or resembles. */
 export function isAnyInConstantTime(sent: string, secrets: readonly string[]): boolean {
   return secrets.map((secret) => equalInConstantTime(sent, secret)).includes(true);
 }
 
 function digest(value: string | Uint8Array): Buffer {
-  // As hex in 0.8 µs; createHash() makes a stream and takes 2.
+  // Hashing to hex takes 0.8 µs. createHash() makes a stream and takes 2 µs.
   return Buffer.from(hash("sha256", value, "hex"));
 }

@@ -132,8 +132,8 @@ export class UnknownOutcomeError extends Error {
 }
 
 /**
- * Returns the refusal that answers an error. The caller logs any other error, because it is a bug in jobgate
- * (`internal_error`) or a change with an unknown outcome.
+ * Returns the refusal that answers an error. The caller logs an error that is not a GatewayError, because it is a bug
+ * in jobgate (`internal_error`) or a change with an unknown outcome.
  */
 export function refusalOf(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;

@@ -61,7 +61,7 @@ class JsonScanner {
 
   /**
    * Returns the positions at which the values of an object's members with this name start.
-   * @returns `hasOtherCase` is true if a name differs in letter case alone: some programs take it for the same
+   * @returns `hasOtherCase` is true if a name differs in letter case alone: some programs treat the two names as equal
    */
   #membersNamed(name: string): { readonly starts: readonly number[]; readonly hasOtherCase: boolean } {
     const starts: number[] = [];

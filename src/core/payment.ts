@@ -134,7 +134,7 @@ export function ceilingOf({
   return charge === "before" && chargesBack !== true ? null : amount;
 }
 
-/** A promise to the buyer of a job that fails, which a part keeps. */
+/** A promise to the buyer of a job that fails. A part of the build keeps the promise. */
 export interface FailurePromise {
   readonly name: string;
   /** A sentence for buyers. */
@@ -148,8 +148,8 @@ export interface OneTimeNonce {
   /** Unix seconds; once passed, the nonce may be forgotten. */
   readonly expiresAt: number;
   /**
-   * The charge uses up the nonce, rather than the run: the nonce is free again once the payment has failed, even if the job
-   * ran.
+   * The charge, and not the run, uses up the nonce. The nonce is free again once the payment has failed, even if the
+   * job ran.
    */
   readonly isOfCharge?: true;
 }
@@ -175,7 +175,7 @@ export type PaymentState =
   | "settling"
   | "released";
 
-/** Money that the authorization of a payment moved before its charge, or without one. */
+/** Money that the authorization of a payment moved before its charge, or without a charge. */
 export interface MovedElsewhere {
   /** Token units, decimal. */
   readonly amount: string;
@@ -202,7 +202,10 @@ export function movedElsewhere(settlement: string | undefined): MovedElsewhere |
   return { amount, transaction, reason: errorMessage };
 }
 
-/** Reads the transaction from the settlement of a payment. @returns undefined if it names none */
+/**
+ * Reads the transaction from the settlement of a payment.
+ * @returns undefined if the settlement names no transaction
+ */
 export function transactionOf(settlement: string | undefined): string | undefined {
   if (settlement === undefined) return undefined;
   const { transaction } = JSON.parse(settlement) as { readonly transaction?: unknown };
@@ -254,7 +257,7 @@ export interface PaymentRecord extends PaymentIntent {
 
 /** Bounds for a charge after the job if signed payments expire soon. */
 export interface SoonEnd {
-  /** Longest run of a job that can be charged after it. */
+  /** Longest run of a job whose payment is charged after the run. */
   readonly maxRunSecs: number;
   /** Time before the payment expires at which a job that still runs is charged or ended. */
   readonly marginSecs: number;

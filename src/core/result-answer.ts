@@ -32,7 +32,7 @@ export function statusProblem(status: number): string | undefined {
 
 /** Most headers of a result, the dropped ones included. */
 export const MAX_HEADERS = 100;
-/** Most characters in the names and values of all of them. */
+/** Most characters in the names and values of all headers of a result. */
 export const MAX_HEADERS_LENGTH = 16_384;
 
 // RFC 9110 §5.6.2 and §5.5: a name is a token, and a value has no control characters but tabs.
@@ -56,13 +56,13 @@ export function headersProblem(headers: readonly ResultHeader[]): string | undef
 }
 
 const DROPPED_NAMES: ReadonlySet<string> = new Set([
-  // The connection's own (RFC 9110 §7.6.1), and the framing of a body that is sent again from the store.
+  // Headers of the connection (RFC 9110 §7.6.1), and the framing of a body that is sent again from the store.
   ...["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
   ...["content-length", "content-type", "date", "accept-ranges"],
   // Settings of the whole origin, which the seller's pages and other jobs share.
   ...["set-cookie", "set-cookie2", "alt-svc", "strict-transport-security", "clear-site-data"],
   ...["content-security-policy", "x-content-type-options", "nel", "report-to", "reporting-endpoints"],
-  // jobgate's own.
+  // Headers that jobgate sets.
   ...[
     "cache-control",
     "www-authenticate",
@@ -83,8 +83,8 @@ const DROPPED_NAMES: ReadonlySet<string> = new Set([
 const DROPPED_PREFIXES = [...PAYMENT_PREFIXES, "x-402", "access-control-"];
 
 /**
- * Returns the headers of a result that its clients get: the end-to-end headers that say nothing about the connection, the
- * origin or the payment. Trailers are no headers, and are never among them.
+ * Returns the headers of a result that its clients get: the end-to-end headers that say nothing about the connection,
+ * the origin or the payment. Trailers are not headers, and are left out.
  */
 export function keptHeaders(headers: readonly ResultHeader[]): ResultHeader[] {
   const lowered = headers.map(([name, value]): ResultHeader => [name.toLowerCase(), value.trim()]);
@@ -112,7 +112,7 @@ export function headersByName(headers: readonly ResultHeader[]): Record<string, 
 /** Headers as a handler returns them: pairs, in which a name may occur twice, or an object. */
 export type GivenHeaders = Iterable<ResultHeader> | Readonly<Record<string, string>>;
 
-/** Returns headers as pairs; undefined for what is neither pairs of text nor an object of texts. */
+/** Returns headers as pairs; undefined for a value that is neither pairs of text nor an object of texts. */
 function headerPairs(headers: GivenHeaders): ResultHeader[] | undefined {
   const given = Object(headers);
   const pairs: unknown[] = Symbol.iterator in given ? Array.from(given) : Object.entries(given);

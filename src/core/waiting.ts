@@ -1,4 +1,4 @@
-/** Longest time that a timer of Node waits. A longer one ends at once. */
+/** Longest time that a timer of Node waits. A longer timer ends at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Returns the result of the work; undefined if the work takes longer. The work continues. */

@@ -22,7 +22,7 @@ export interface OutLease extends Lease {
 
 /** The members of a stream that leases use. */
 interface LeaseHolder {
-  /** Returns true if the attempt is counted should this process stop during it. */
+  /** Returns true if an attempt during which this process stops is counted. */
   countsAtStop(lease: OutLease): boolean;
   /** Frees the slot that a finished lease took up. */
   leaseGone(lease: OutLease): void;

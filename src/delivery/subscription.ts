@@ -23,7 +23,10 @@ export interface CallSink {
    * and stays open until its last JobCall is finished. Default: false, so the stream ends at once.
    */
   readonly carriesOutcomes?: boolean;
-  /** True if a written JobCall counts as an attempt should this process stop during it. Default: false. */
+  /**
+   * True if a written JobCall counts as an attempt even if this process stops before the JobCall is finished. Default:
+   * false.
+   */
   readonly countsStops?: boolean;
   /**
    * Writes one JobCall. Calls `onWritten` once the transport has taken it, and never if the stream ends first.

@@ -16,13 +16,13 @@ import type { MessageListener } from "./message-reader.ts";
 /** Serves a call of a method that takes one message. */
 export type CallHandler = (request: Message, call: GrpcCall) => void;
 
-/** Serves a call of a method that takes a stream of messages: returns what receives them. */
+/** Serves a call of a method that takes a stream of messages. Returns the listener that receives the messages. */
 export type StreamHandler = (call: GrpcCall) => MessageListener;
 
 /**
  * A service whose calls are answered on their HTTP/2 streams. grpc-js, which owns the connections and serves all other
- * services, makes a stream, an interceptor, four sets of metadata and about twenty closures for each call: 68 µs instead of
- * 47.
+ * services, makes a stream, an interceptor, four sets of metadata and about twenty closures for each call. That takes
+ * 68 µs instead of 47.
  */
 export class DirectService {
   /** Methods by their path. */

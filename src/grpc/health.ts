@@ -23,8 +23,8 @@ const HEALTH_CHECK_INTERVAL_MS = 250;
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 
 /**
- * `grpc.health.v1` for a server as a whole (`""`) and its services. The package grpc-health-check would load and compile
- * protobuf.js for it, an eighth of the time to start.
+ * `grpc.health.v1` for a server as a whole (`""`) and its services. The package grpc-health-check would load and
+ * compile protobuf.js for it, which takes an eighth of the time to start.
  */
 export class ServerHealth {
   readonly #names: ReadonlySet<string>;

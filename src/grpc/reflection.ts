@@ -23,8 +23,8 @@ type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema
 const V1ALPHA = { ...ServerReflection, typeName: "grpc.reflection.v1alpha.ServerReflection" } as DescService;
 
 /**
- * Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. The first call builds the registry, because
- * few servers ever get one.
+ * Serves `grpc.reflection.v1` and `v1alpha` for the given services and itself. The first call builds the registry,
+ * because few servers ever receive a call of reflection.
  */
 export function addReflection(server: Server, services: readonly DescService[]): void {
   const served = [...services, ServerReflection];

@@ -40,8 +40,8 @@ export class HttpRequest {
   }
 
   /**
-   * Aborts when the route should stop waiting: the answer is sent, or the client has half-closed. Such a client may be gone,
-   * or may still read the answer.
+   * Aborts when the route should stop waiting, because the answer is sent or the client has half-closed. A client that
+   * has half-closed may be gone, or may still read the answer.
    */
   get closed(): AbortSignal {
     this.#closed ??= closedSignal(this.#incoming, this.#outgoing);

@@ -46,7 +46,7 @@ export function findProblems(schema: string): string {
   return [...problems, balance, wrongCounts(schema)].join(" UNION ALL ");
 }
 
-/** SQL that compares the counts of what ended with the rows, pruned ones included. */
+/** SQL that compares the counts of ended entries with the rows, including pruned rows. */
 function wrongCounts(schema: string): string {
   const has = (table: string, state: string) =>
     `EXISTS (SELECT 1 FROM ${schema}${table} AS other WHERE other.call_id = payments.call_id AND other.state = '${state}')`;

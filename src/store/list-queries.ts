@@ -131,7 +131,7 @@ export class ListQueries {
   }
 
   /**
-   * SQL that selects the columns {@link CALL_DETAILS_COLUMNS} of the unfinished calls, and of the finished ones.
+   * SQL that selects the columns {@link CALL_DETAILS_COLUMNS} of the unfinished calls and of the finished calls.
    * @param isWanted condition on `call.call_id`
    * @param more columns before those columns
    */

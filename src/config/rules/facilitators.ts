@@ -80,5 +80,5 @@ function checkRemote(table: FacilitatorTable, i: number, claims: EntryClaims, pl
   }
 }
 
-/** Headers without which the request would be another. */
+/** Headers that are part of the request itself, so only jobgate sets them. */
 const OWN_HEADERS = new Set(["host", "connection", "content-length", "content-type", "transfer-encoding"]);

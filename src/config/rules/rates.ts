@@ -2,7 +2,7 @@ import type { EntryClaims } from "../entry-keys.ts";
 import type { Place } from "../mistakes.ts";
 import type { TokenTable, X402Table } from "../x402.ts";
 
-/** Checks that a token has a rate, or a currency, whose prices it pays one to one. */
+/** Checks that a token has a rate, or a currency. A token pays prices in its currency one to one. */
 export function checkRate(token: TokenTable, i: number, tables: RateTables, place: Place): void {
   if (token.currency !== undefined || mayHaveCurrency(place) || hasRate(token, i, tables, place)) return;
   const ways = [

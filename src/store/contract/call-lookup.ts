@@ -62,7 +62,7 @@ export interface NonceLedger {
 
 /** Charge for a call whose job is charged after it ran. */
 export interface CallCharge {
-  /** The job has succeeded, and what it is charged is not certain yet. */
+  /** The job has succeeded, and its charge is not certain yet. */
   readonly isAwaited?: true;
   readonly state: Exclude<PaymentState, "intent">;
   /** Token units, decimal, as is `amount`. */

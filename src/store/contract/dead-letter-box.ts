@@ -25,7 +25,7 @@ export function groupedReason(reason: string): string {
   return [...reason.replace(/[0-9]+/g, "#")].slice(0, GROUPED_CHARACTERS).join("");
 }
 
-/** The dead letters of one job with one reason, whatever numbers it has. */
+/** The dead letters of one job with one reason, whatever numbers the reason contains. */
 export interface DeadLetterGroup {
   readonly origin: JobCall["origin"];
   readonly serviceId: bigint;

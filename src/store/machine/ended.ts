@@ -18,7 +18,7 @@ export type EndedName =
 
 interface EndedRow {
   readonly name: EndedName;
-  /** Several in Postgres ({@link Rows.count}). */
+  /** Postgres has several slots for each count ({@link Rows.count}). */
   readonly slot: number;
   readonly n: string;
 }
@@ -31,7 +31,10 @@ const TABLE: Table<EndedRow, "name" | "slot"> = {
 
 const counted = (name: EndedName, n: "1" | "-1" = "1"): Effect => count(TABLE, { name, slot: 0, n });
 
-/** Counts of what ended, which pruning leaves: counting a million rows takes a tenth of a second. */
+/**
+ * Counts of ended payments and JobCalls. They are kept, and pruning leaves them, because counting a million rows takes
+ * a tenth of a second.
+ */
 export const ENDED: Reactions = {
   paymentDecided({ payment: { state, ceiling }, from }) {
     if (ceiling === null && state === "settled")

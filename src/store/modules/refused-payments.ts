@@ -117,7 +117,7 @@ function toCount({ service_id, job_index, code, more, count, newest_at }: CountR
   };
 }
 
-/** The most frequent first. */
+/** Sorts counts, the most frequent first. */
 function byCount(a: RefusedPaymentCount, b: RefusedPaymentCount): number {
   const textOf = ({ serviceId, jobIndex, code, reason }: RefusedPaymentCount) =>
     JSON.stringify([String(serviceId), jobIndex, code, reason]);
@@ -127,7 +127,7 @@ function byCount(a: RefusedPaymentCount, b: RefusedPaymentCount): number {
 /** Length of a digest: 132 bits. */
 const DIGEST_LENGTH = 22;
 
-/** Returns the digest of what refusals are counted by. A reason itself may be too long for an index. */
+/** Returns the digest of the fields by which refusals are counted. A reason itself may be too long for an index. */
 function causeOf({ serviceId, jobIndex, code, reason }: RefusedPayment): string {
   const text = JSON.stringify([String(serviceId), jobIndex, code, reason]);
   return hash("sha256", text, "base64url").slice(0, DIGEST_LENGTH);

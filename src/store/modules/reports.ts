@@ -6,8 +6,9 @@ import { firstSummedHour, HOUR_MS } from "../rules/payments.ts";
 import type { Revenue, Store, StoreTotals, WaitingJob } from "../store.ts";
 
 /**
- * Sums for operators. The totals count JobCalls that have not ended and open payments by their rows, and the others when they end. Both
- * come from different writes, so that the totals show it when the journal does not balance.
+ * Sums for operators. The totals count open payments, and JobCalls that have not ended, by their rows. Other payments
+ * and JobCalls were counted when they ended. Rows and counts come from different writes, so the totals show when the
+ * journal does not balance.
  */
 export const REPORTS = {
   forOperator: ["totals", "revenue", "countWaiting"],

@@ -12,8 +12,8 @@ export interface PagePart<Item> {
 }
 
 /**
- * Merges what several queries found into one page. If two queries found an entry, it moved between their tables in the
- * meantime, and the later query is right.
+ * Merges the entries that several queries found into one page. If two queries found the same entry, the entry moved
+ * between their tables in the meantime, and the later query is right.
  */
 export function mergePage<Item extends { readonly callId: number }>(
   parts: readonly PagePart<Item>[],

@@ -16,7 +16,10 @@ export function isLogMagic(number: number): boolean {
 
 const DATABASE_HEADER_BYTES = 100;
 const MAGIC = Buffer.from("SQLite format 3\0", "latin1");
-/** Offset of two bytes that are 2 in a file with a write-ahead log, as every file that jobgate serves has, and 1 in a copy. */
+/**
+ * Offset of two bytes. They are 2 in a file with a write-ahead log, such as every file that jobgate serves, and 1 in a
+ * copy.
+ */
 export const FILE_VERSIONS_OFFSET = 18;
 const LOGGED = Buffer.from([2, 2]);
 const COMMIT_NUMBER_OFFSET = 68;

@@ -102,8 +102,8 @@ function openLibsql(path: string): Database {
 const HALF_CHARACTER = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
 /**
- * Returns the JSON of values that SQLite makes text of. Half a character becomes the replacement character, as in a text that the drivers
- * bind: libsql ends the process when it reads such text back.
+ * Returns the JSON of values from which SQLite makes text. Half a character becomes the replacement character, as in a
+ * text that the drivers bind, because libsql ends the process when it reads back half a character.
  */
 export function jsonOfTexts(values: readonly unknown[]): string {
   const json = JSON.stringify(values);

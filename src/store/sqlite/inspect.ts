@@ -29,8 +29,8 @@ const MAX_FILE_PROBLEMS = 20;
 const SKIPPED_CALL_IDS = 1_000_000_000;
 
 /**
- * Opens a store only for reading. When a connection that may write is closed, it copies the log into the file and deletes
- * the log, even if a running jobgate still uses them because its file was moved.
+ * Opens a store only for reading. A connection that may write would copy the log into the file and delete the log when
+ * it is closed, even if a running jobgate still uses both because its file was moved.
  * @throws Error when there is no such store, or it cannot be read while jobgate runs
  */
 export function inspectSqlite(path: string): StoreInspection {

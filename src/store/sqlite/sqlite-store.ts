@@ -30,7 +30,7 @@ const RECOUNT_EVERY_MS = 1_000;
 
 /**
  * Opens the embedded store: one SQLite file, for one gateway process. One worker thread writes, so that a commit never
- * blocks the event loop; another one runs lookups.
+ * blocks the event loop; another thread runs lookups.
  * @throws StoreInUseError when another store has the file open
  * @throws Error when the file cannot be opened for durable writes
  */

@@ -19,9 +19,9 @@ const SIGNATURE_HEADERS = ["x-signature-256", "x-hub-signature-256", "x-webhook-
 const MAX_SIGNATURES = 16;
 
 /**
- * `hmac-sha256`: the digest of the body's bytes as received, as hex in either case, with or without `sha256=`. At least one
- * signature header is present and every one is right: because a sender with one valid and one invalid signature is not
- * trusted.
+ * `hmac-sha256`: the digest of the body's bytes as received, as hex in either case, with or without `sha256=`. At least
+ * one signature header must be present, and every signature header must be right, because a sender with one valid and
+ * one invalid signature is not trusted.
  */
 export function plainHmac(secrets: readonly WebhookSecret[]): AuthScheme {
   const keys = hmacKeys(secrets);

@@ -7,7 +7,10 @@ import { digestFromBase64, equalDigests, isTimely, signedTime, singleHeader } fr
 
 /** Most signatures of all versions in one header. A sender sends one for each valid key. */
 const MAX_SIGNATURES = 16;
-/** Most ed25519 signatures. Each hashes the body anew for each key, and a stranger's list must not cost much. */
+/**
+ * Most ed25519 signatures in one header. Each signature hashes the body anew for each key, so a stranger's long list
+ * would cost much.
+ */
 const MAX_PUBLIC_KEY_SIGNATURES = 4;
 /** DER bytes before the 32 bytes of an ed25519 public key (RFC 8410). */
 const PUBLIC_KEY_DER = Buffer.from("302a300506032b6570032100", "hex");

@@ -66,7 +66,7 @@ export function stripe(secrets: readonly WebhookSecret[], toleranceSecs: number)
     deliveryId: {
       isSigned: true,
       find: (_, body) => textFields(body, ["id"]).id,
-      // The count falls while Stripe delivers the event to other endpoints.
+      // The count `pending_webhooks` falls while Stripe delivers the event to other endpoints.
       lastingBody: (body) =>
         Buffer.from(body)
           .toString("latin1")

@@ -11,8 +11,8 @@ import { offerDigest } from "./price-source.ts";
 import type { TokenRate, TokenRates } from "./token-rates.ts";
 
 /**
- * Extra validity of a saved offer beyond what the client needs. The offer need not be saved again for as long, so an
- * offer that is made often costs one write per second.
+ * Extra validity of a saved offer beyond what the client needs. During this time the offer need not be saved again, so
+ * an offer that is made often costs one write per second.
  */
 const SLACK_MS = 1000;
 
@@ -24,8 +24,8 @@ const MAX_JOBS = 1_000;
 const NS_PER_MS = 1_000_000;
 
 /**
- * Minimum saved validity of an offer that is shown while it is being extended. It is half the lifetime for offers that end
- * sooner.
+ * Minimum saved validity of an offer that is shown while it is being extended. For an offer with a short lifetime, the
+ * minimum is half the lifetime.
  */
 const MIN_VALID_MS = 60_000;
 

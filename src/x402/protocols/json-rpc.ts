@@ -95,7 +95,7 @@ export function parseMessage(body: Uint8Array): RpcMessage | undefined {
   return { id, method, params, exactParams, meta: meta.data };
 }
 
-/** @throws RpcError for a key that an object has twice: two programs may read two values */
+/** @throws RpcError for a key that an object has twice, because two programs may read two different values */
 function exactJson(text: string): unknown {
   const onDuplicateKey = ({ key }: { readonly key: string }) => {
     throw new RpcError(RPC.invalidRequest, `The key ${JSON.stringify(key).slice(0, 100)} is there twice.`);
@@ -105,7 +105,10 @@ function exactJson(text: string): unknown {
   return parse(text, undefined, { parseNumber, onDuplicateKey });
 }
 
-/** Returns parameters that have the types of a schema. @throws RpcError for others */
+/**
+ * Returns parameters that have the types of a schema.
+ * @throws RpcError for other parameters
+ */
 export function paramsAs<T>(schema: z.ZodType<T>, params: unknown, name = "params"): T {
   const parsed = schema.safeParse(params);
   if (parsed.success) return parsed.data;

@@ -13,7 +13,10 @@ import type { Meta } from "./protocol.ts";
 /** Name of the metadata that holds the headers of a purchase, such as `X-CHAIN-CALLER`. */
 const HEADERS = "jobgate/headers";
 const MAX_NESTING = 32;
-/** Bound on a payment's JSON, which other protocols carry in a bounded header: all of it is journalled and sent to the facilitator. */
+/**
+ * Bound on a payment's JSON, because all of it is journalled and sent to the facilitator. Other protocols carry it in a
+ * bounded header.
+ */
 const MAX_PAYMENT_CHARACTERS = 32 * 1024;
 
 const headersSchema = z.record(z.string(), z.string());

@@ -17,12 +17,15 @@ const SUSPECT_MS = 10_000;
 interface Account {
   readonly owedMs: number;
   readonly atMs: number;
-  /** When the last slow body came. */
+  /** Time at which the last slow body came. */
   readonly slowAtMs: number;
 }
 const EMPTY: Account = { owedMs: 0, atMs: 0, slowAtMs: Number.NEGATIVE_INFINITY };
 
-/** Bounds the time for checks of bodies that take long, of each client and of all together. `now` is in milliseconds. */
+/**
+ * Bounds the time that slow checks of bodies take, for each client and for all clients together. `now` is in
+ * milliseconds.
+ */
 export class CheckBudget {
   readonly #clients = boundedCache<string, Account>(MAX_CLIENTS);
   #all = EMPTY;
@@ -30,7 +33,7 @@ export class CheckBudget {
   /**
    * Returns the time that a client has to wait until its next body is checked; undefined if the body can be checked now. If
    * all clients together have used up their time, bodies of clients that sent no slow body are still checked.
-   * @param isSlow the body is known to take long
+   * @param isSlow true if the check of the body is known to take long
    */
   waitMs(client: string, now: number, isSlow = false): number | undefined {
     const own = this.ownWaitMs(client, now);

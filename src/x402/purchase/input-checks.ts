@@ -20,7 +20,7 @@ const MAX_HERE_BYTES = 64 * 1024;
 const LEAST_HERE_MS = 2;
 /** Time up to which a check is not counted, because any request takes that long. */
 const FREE_MS = 1;
-/** Time that a waiting check is counted with before its actual time is known. */
+/** Time that is counted for a waiting check before the actual time of the check is known. */
 const EXPECTED_MS = 10;
 /** Bound on the outcomes that are kept, so that a buyer's paid request needs no second check of the same body. */
 const MAX_KNOWN = 1_000;

@@ -58,7 +58,7 @@ export interface NotedHeader {
 export interface JobAccess {
   /** Name of the way in which clients prove that they may run the job. */
   readonly mode: string;
-  /** A sentence about it for buyers. */
+  /** A sentence about the access, for buyers. */
   readonly note: string;
   /** Reason why pages for browsers cannot buy the job. */
   readonly notByPage?: string;
@@ -69,7 +69,7 @@ export interface JobAccess {
 /** Something that every buyer of a job must send, as documents about the job show it. */
 export interface Requirement {
   readonly name: string;
-  /** A sentence about it for buyers. */
+  /** A sentence about the requirement, for buyers. */
   readonly note: string;
 }
 
@@ -106,7 +106,7 @@ export interface Contribution {
   readonly requestMetadata?: JobCall["requestMetadata"];
   /** A nonce that is used up with the payment. */
   readonly nonce?: PurchaseNonce | undefined;
-  /** Is called once the JobCall is queued, or the request refused. */
+  /** Called once the JobCall is queued, or the request refused. */
   leave?(): void;
 }
 

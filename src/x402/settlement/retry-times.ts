@@ -7,8 +7,8 @@ const MAX_REMEMBERED = 20_000;
 /** Longest delay before the next attempt at one payment. */
 const MAX_DELAY_MS = 30_000;
 /**
- * Longest delay when the authorization has ended a short time ago: within 15 s of the block that shows it first, two
- * observations have to show that no money moved, and some of them fail.
+ * Longest delay when the authorization has ended a short time ago. Within 15 s of the block that first shows the end,
+ * two observations have to show that no money moved, and some observations fail.
  */
 const MAX_ENDED_DELAY_MS = 2_000;
 const SHORT_TIME_MS = 60_000;
@@ -33,7 +33,7 @@ export class RetryTimes {
     return this.#clock() >= (this.#times.get(fingerprint)?.nextAt ?? 0);
   }
 
-  /** The payment is decided. */
+  /** Forgets a payment, because it is decided. */
   forget(fingerprint: string): void {
     this.#times.delete(fingerprint);
   }

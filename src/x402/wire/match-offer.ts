@@ -9,8 +9,9 @@ const MIN_SECONDS_LEFT = 6;
 const MAX_SECONDS_OVER = 3_600;
 
 /**
- * Returns the offer that a payment answers. Runs before any facilitator sees the payment: facilitators choose what to
- * do by the payload's shape and settle less than the offer asks for, so the signed values are compared with it here.
+ * Returns the offer that a payment answers. Facilitators choose what to do by the payload's shape, and settle less than
+ * the offer asks for. So this function compares the signed values with the offer before any facilitator sees the
+ * payment.
  * @param offers offers that are payable at `nowMs`
  * @throws GatewayError `payment_mismatch`
  */
@@ -94,8 +95,8 @@ function mismatch(message: string): GatewayError {
 }
 
 /**
- * Checks, without any query, that the payer signed the payment in one of these tokens and to its recipient. A payment that
- * was signed for another seller could have been sent by that seller. Price and time are not checked. Returns false for a
+ * Checks, without any query, that the payer signed the payment in one of these tokens and to its recipient. Another
+ * seller could have sent a payment that was signed for that seller. Price and time are not checked. Returns false for a
  * smart account, because no signer can be recovered.
  */
 export async function isSignedByPayer(
