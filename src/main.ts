@@ -20,7 +20,9 @@ process.exitCode ||= exitCode;
 // A peer that never closes its side of a connection would keep the process alive.
 setTimeout(() => process.exit(), FLUSH_MS).unref();
 
-/** Passes SIGTERM on to this process: npx runs a command in a shell, and on SIGTERM only npx and the shell end. */
+/**
+ * Passes SIGTERM on to this process, because npx runs a command in a shell, and on SIGTERM only npx and the shell end.
+ */
 function stopWithNpx(): void {
   const parent = process.ppid;
   const check = setInterval(() => {

@@ -144,7 +144,7 @@ export interface Running {
   start?(): Promise<void>;
   /** Opens the listener of the part, once the listeners before it are open. */
   open?(): Promise<void>;
-  /** Loads what a reload needs. The reload might be refused yet, so it changes nothing. */
+  /** Loads what a reload needs. The reload might still be refused, so it changes nothing. */
   prepare?(config: Config): Promise<void>;
   /** Writes a reload's changes to the store, as the last step that can refuse the reload. Changes nothing if it rejects. */
   write?(config: Config): Promise<void>;

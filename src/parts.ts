@@ -1,5 +1,5 @@
-// The parts of this build. To delete a part, delete its line here and its folder.
-// Every command that reads a configuration loads these faces, so they are small.
+// The parts of this build. To delete a part, delete its line here and its folder. Every command that reads a
+// configuration loads these files, so they are small.
 export { part as a2a } from "./parts/a2a/part.ts";
 export { part as apis } from "./parts/apis/part.ts";
 export { part as bodies } from "./parts/bodies/part.ts";

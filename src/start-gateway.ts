@@ -48,7 +48,7 @@ export async function startGateway(options: {
     await gateway.start();
     return gateway;
   } catch (error) {
-    // Its threads and connections would keep the process alive.
+    // The store's threads and connections would keep the process alive.
     await opening.then((store) => store.close()).catch(() => undefined);
     throw error;
   }

@@ -31,7 +31,7 @@ export function addCommand(
   return command.addHelpText("after", `\nExample:\n  $ jobgate ${example}`);
 }
 
-/** Returns the command that others are added to; several parts may add to one. */
+/** Returns the command to which other commands are added. Several parts may add to one command. */
 export function commandGroup(program: Command, about: Parameters<typeof addCommand>[1]): Command {
   return program.commands.find((command) => command.name() === about.name) ?? addCommand(program, about);
 }

@@ -95,7 +95,7 @@ function infoText({ kind, place, bytes, schemaVersion, rows }: StoreInfo): strin
     ["schema version", String(schemaVersion)],
   ]);
   if (rows === undefined)
-    return `${about}\n\nAnother version of jobgate made it: serve it with this one, or look with that one.`;
+    return `${about}\n\nAnother version of jobgate made it. Serve the store with this version, or run this command with the other one.`;
   const lines = rows.map(({ name, count, oldest }) => [
     name,
     String(count),

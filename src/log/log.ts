@@ -95,7 +95,7 @@ const HIDDEN_KEYS = new Set([
   "privatekey",
   "receipt",
   "accesstoken",
-  // Errors of HTTP clients hold the request in these.
+  // Errors of HTTP clients hold the request in these fields.
   "headers",
   "body",
   "payload",

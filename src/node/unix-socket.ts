@@ -25,7 +25,7 @@ export async function bindUnixSocket(
   bind: (path: string) => Promise<void>,
 ): Promise<UnixSocketFile> {
   const parent = dirname(path);
-  // The path in the private folder may be the longer one.
+  // The path in the private folder may be the longer of the two.
   const longest = Math.max(Buffer.byteLength(path), Buffer.byteLength(parent) + PRIVATE_NAME_BYTES);
   if (longest > MAX_PATH_BYTES) {
     throw new Error(`${path} is too long for a Unix socket; expected at most ${MAX_PATH_BYTES} bytes`);

@@ -19,7 +19,9 @@ interface Request {
 const REFUSALS = ["unknown", "", "the lease expired or was released", "the JobCall was finished before"];
 /** Bounds the time between two extensions, so that a lost lease is noticed soon. */
 const EXTEND_MS = { min: 100, max: 15_000 };
-/** Bounds the time without an extension after which a lease is lost: a busy machine or network delays answers. */
+/**
+ * Bounds the time without an extension after which a lease is lost, because a busy machine or network delays answers.
+ */
 const LEASE_MS = { min: 10_000, max: 86_400_000 };
 /** Longest wait before the next stream, and the wait before repeating a request that jobgate could not store. */
 const PAUSE_MS = 500;

@@ -153,7 +153,7 @@ export function Table<Item>(options: {
   const { caption, items, keyOf, columns, empty } = options;
   if (items === undefined) return <p class="empty">…</p>;
   if (items.length === 0) return <div class="empty">{empty}</div>;
-  // Explicit roles: browsers drop implicit ones when CSS lays table parts out as blocks.
+  // The roles are explicit, because browsers drop implicit roles when CSS lays table parts out as blocks.
   return (
     <table role="table">
       <caption class="unseen">{caption}</caption>

@@ -71,7 +71,7 @@ export function Listing<
   );
 }
 
-/** Links to the newest entries and to the next older ones. */
+/** Links to the newest entries and to the next older entries. */
 export function Pager(options: {
   readonly path: string;
   readonly filters: Filters;

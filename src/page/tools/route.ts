@@ -12,7 +12,7 @@ export interface Route {
 /** Filters of a list by name. A filter that is not set is empty. */
 export type Filters = Readonly<Record<string, string | undefined>>;
 
-/** An addition of a part to the page: a view, or a panel of others. */
+/** An addition of a part to the page: a view, or a panel in other views. */
 export interface PartView {
   /** Name of its view in addresses. */
   readonly path: string;

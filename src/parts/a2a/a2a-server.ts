@@ -59,7 +59,7 @@ export class A2aServer {
     );
     const list = refused(
       A2A_ERRORS.unsupportedOperation,
-      "Tasks are not listed, because a task is shown to who has its ID.",
+      "Tasks are not listed, because anyone who has the ID of a task can read it.",
     );
     const card = refused(
       A2A_ERRORS.noExtendedCard,

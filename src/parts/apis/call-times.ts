@@ -4,7 +4,7 @@ type Bounds = { readonly timeoutMs?: number | undefined } | undefined;
 /** Time that a call may last beyond the API's `timeout_secs`. A buyer waits a little longer than the call. */
 const EXTRA_RUN_SECS = 10;
 const EXTRA_WAIT_SECS = 15;
-/** Longest run of a job that is charged after it in a token whose payments expire soon. */
+/** Longest run of a job that is charged after the run in a token whose payments expire soon. */
 const SOON_RUN_SECS = 20;
 const STREAM_RUN_SECS = 300;
 /** Most seconds that `max_wait_secs` and `max_run_secs` of a job can have. */

@@ -15,7 +15,10 @@ const REST_MS = 1_000;
 
 type Take = (answer: LiveAnswer) => void;
 
-/** Answers of APIs that their buyers get while they arrive. The buyer of a call and its request to the API come in any order. */
+/**
+ * Answers of APIs that their buyers get while they arrive. The buyer of a call can join before or after the request to
+ * the API is sent.
+ */
 export class PassedAnswers implements LiveAnswers {
   readonly #answers = new Map<number, PassedAnswer>();
 
@@ -51,12 +54,12 @@ export class PassedAnswers implements LiveAnswers {
 export class PassedAnswer {
   readonly #body = new PassThrough();
   #head: LiveAnswer["head"] | undefined;
-  /** Requests that wait for the answer to begin. The first gets it. */
+  /** Requests that wait for the answer to begin. The first of them gets it. */
   readonly #takes = new Set<Take>();
   #taker: Take | undefined;
   /** Number of requests of the payment that are still connected. */
   #present = 0;
-  /** Called when the last of them has disconnected. */
+  /** True once the last of them has disconnected. */
   #isDeserted = false;
   #return: NodeJS.Timeout | undefined;
   #isHeld = false;
@@ -93,7 +96,7 @@ export class PassedAnswer {
     if (this.#head !== undefined) this.#give(this.#head);
   }
 
-  /** A request no longer waits for the answer to begin. The request that gets the answer stays for its bytes. */
+  /** Ends the wait of a request for the answer to begin. The request that gets the answer stays for its bytes. */
   stopWaiting(take: Take | undefined, hasLeft: boolean): void {
     if (take !== undefined && take === this.#taker) return;
     if (take !== undefined) this.#takes.delete(take);

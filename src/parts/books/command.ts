@@ -50,7 +50,7 @@ export function addTo(program: Command): void {
       "Print what was earned, net of refunds, fees and losses: today, yesterday, in 7 and in 30 UTC days; or in other days, by job, token, network or day.",
     example: "payments sums --by job --since 2026-01-01 --until 2026-01-31",
     takes: [
-      // JOBGATE_BY is the name of the operator.
+      // This option has no environment variable, because JOBGATE_BY is the name of the operator.
       argumentOnly("--by <group>", "what each sum is of; a token is never added to another one").choices(
         Object.keys(MOVEMENT_GROUPS),
       ),

@@ -232,7 +232,7 @@ export function discoveryPrice(job: Pick<ListedJob, "price" | "charge">) {
   };
 }
 
-/** Each offer has an amount of null while it is not known. */
+/** Each offer has an amount of null while the amount is not known. */
 function paymentOffers({ offers, price, schemes }: ListedJob, { features }: Seller) {
   if (offers.length === 0)
     return schemes.map((scheme) => ({
@@ -270,7 +270,7 @@ function operationId({ name, serviceId, jobIndex }: ListedJob): string {
   return name ?? `job_${serviceId}_${jobIndex}`;
 }
 
-/** Name of the schema of a body: no other schema's name, and no job's name, has a `_`. */
+/** Name of the schema of a body. It has a `_`, which no other schema's name and no job's name has. */
 function bodyName(job: ListedJob, body: "input" | "output"): string {
   return `${operationId(job)}_${body}`;
 }

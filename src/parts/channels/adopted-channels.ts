@@ -9,8 +9,8 @@ import type { ChannelLedger } from "./store/ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
 
 /**
- * Returns a function that adds the channel of a payment to the store if its chain has a deposit. Anyone who sees a signed
- * deposit can send it, and then the payment that came with the deposit cannot make it again.
+ * Returns a function that adds the channel of a payment to the store if its chain has a deposit. Anyone who sees a
+ * signed deposit can send it, and then the payment that came with the deposit cannot make that deposit again.
  */
 export function channelAdopter(parts: {
   readonly ledger: Pick<ChannelLedger, "adoptChannel">;

@@ -102,7 +102,7 @@ export class Channels {
     );
   }
 
-  /** Returns the work on the channels of a network; undefined for a network that has none. */
+  /** Returns the work on the channels of a network; undefined for a network without channels. */
   networkOf({ network }: { readonly network: string }): NetworkChannels | undefined {
     return this.#networks.get(network);
   }

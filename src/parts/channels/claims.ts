@@ -58,7 +58,8 @@ export class ChannelClaims {
   }
 
   /**
-   * Reads the next channels. Each channel has its turn, even while others stay below the sum from which on they are claimed.
+   * Reads the next channels. Each channel has its turn, even while other channels stay below the sum at which they are
+   * claimed.
    */
   async #nextPage(which: "urgent" | "any"): Promise<readonly ChannelRow[]> {
     const { ledger, network } = this.#parts;

@@ -29,7 +29,7 @@ const MAX_IN_PROGRESS = { verify: 256, settle: 1_024 };
 /** Wrong tokens that one client may send in a window. */
 const MAX_WRONG_TOKENS = 20;
 const WRONG_TOKEN_WINDOW_SECS = 10;
-/** Transactions that are remembered as told, longer than a payment that was verified before can wait for its settlement. */
+/** Successes that are remembered as reported, for longer than a verified payment can wait for its settlement. */
 const MAX_TOLD = 100_000;
 
 type Operation = keyof typeof MAX_IN_PROGRESS;
@@ -47,7 +47,7 @@ export class FacilitatorService implements BackgroundService {
   readonly #telemetry: Telemetry;
   readonly #maxInProgress: Readonly<typeof MAX_IN_PROGRESS>;
   readonly #wrongTokens = new RateLimit(WRONG_TOKEN_WINDOW_SECS);
-  /** Successes that a seller was told. */
+  /** Successes that were reported to a seller. */
   readonly #told = boundedCache<string, true>(MAX_TOLD);
   /** Number of requests, by operation and seller. */
   readonly #inProgress = new Map<string, number>();
@@ -55,7 +55,10 @@ export class FacilitatorService implements BackgroundService {
 
   constructor(parts: {
     readonly config: FacilitatorServiceConfig;
-    /** Returns what settles the payments, once the service starts. @throws Error if nothing does */
+    /**
+     * Returns the facilitator that settles the payments, once the service starts.
+     * @throws Error if there is none
+     */
     readonly facilitator: () => Facilitator;
     /** Versions of x402 that sellers may send. */
     readonly versions: Versions;
@@ -148,8 +151,8 @@ export class FacilitatorService implements BackgroundService {
   }
 
   /**
-   * Tells one request of a success, and refuses the others, because a seller without a journal serves whenever it is told. A
-   * request whose client has left is not told.
+   * Reports a success to one request, and refuses the other requests, because a seller without a journal serves its
+   * buyer at each report. A request whose client has left gets no report.
    */
   #tellOnce(
     success: Extract<SettlementAnswer, { kind: "success" }>,
@@ -169,7 +172,7 @@ export class FacilitatorService implements BackgroundService {
   /** @returns the seller's name @throws GatewayError `unauthorized`, `rate_limited` */
   async #authenticate(request: HttpRequest): Promise<string> {
     const sent = bearerToken(request);
-    // Compares with each, so that the time does not show whose token is nearly right.
+    // The token is compared with the token of each seller, so that the time does not show whose token is nearly right.
     const [seller] = this.#sellers.filter(
       ({ token }) => sent !== undefined && equalInConstantTime(sent, token),
     );

@@ -41,7 +41,7 @@ export class FacilitatorHealth {
     this.#kinds = new SupportedKinds({ ...parts, onRead });
   }
 
-  /** Asks `/supported` now and from time to time. Does not wait for the answer. */
+  /** Queries `/supported` now and from time to time. Does not wait for the answer. */
   startPolling(): void {
     this.#kinds.startPolling();
   }
@@ -50,12 +50,12 @@ export class FacilitatorHealth {
     this.#kinds.stop();
   }
 
-  /** The last answer of `/supported`; undefined until there is one. */
+  /** The last answer of `/supported`; undefined until there is an answer. */
   get supported(): Supported | undefined {
     return this.#kinds.answer;
   }
 
-  /** Reports whether the facilitator takes payments of this kind, as far as is known. */
+  /** Reports whether the facilitator accepts payments of this kind, as far as is known. */
   maySupport(kind: PaymentKind): boolean {
     return this.#kinds.maySupport(kind);
   }
@@ -65,7 +65,10 @@ export class FacilitatorHealth {
     return this.#kinds.extraOf(kind);
   }
 
-  /** Returns the account that settles by the scheme of ceilings on a network; undefined if there is none, or it is not known yet. */
+  /**
+   * Returns the account that settles by the scheme of ceilings on a network; undefined if there is no such account, or
+   * it is not known yet.
+   */
   settlerOn(network: string): string | undefined {
     return this.#kinds.settlerOn(network);
   }
@@ -99,12 +102,12 @@ export class FacilitatorHealth {
     this.#logChange(() => this.#circuits[operation].close());
   }
 
-  /** Notes that it refused a payment. */
+  /** Records that the facilitator refused a payment. */
   refused(): void {
     this.#kinds.readSoon();
   }
 
-  /** @param error for the time that a busy facilitator asks for */
+  /** @param error may hold the time for which a busy facilitator asks clients to wait */
   failed(operation: "verify" | "settle", error?: unknown): void {
     const cause = error instanceof Error ? error.cause : undefined;
     const retryAfterMs = cause instanceof RateLimited ? cause.retryAfterMs : undefined;

@@ -1,6 +1,6 @@
 import type { Part } from "../../part.ts";
 
-/** Several facilitators: another one is asked while the first one fails or takes long. */
+/** Several facilitators: the next facilitator is called while the first one fails or takes long. */
 export const part: Part = {
   ability: "failover",
   async load({ x402 }) {

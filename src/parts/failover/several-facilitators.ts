@@ -52,7 +52,10 @@ export class SeveralFacilitators implements Facilitators {
     await this.#parts.inProcess?.stop();
   }
 
-  /** Asks the first facilitator that is healthy and supports the payment; the next one if it fails or takes long. */
+  /**
+   * Calls the first facilitator that is healthy and supports the payment, and then the next one if the first fails or
+   * takes long.
+   */
   async verify(request: FacilitatorRequest): Promise<NamedVerification> {
     const [first, ...others] = this.#candidates(request);
     if (first !== undefined) return this.#firstVerdict(request, first, others);
@@ -118,7 +121,7 @@ export class SeveralFacilitators implements Facilitators {
     return this.#listed.find(({ facilitator }) => facilitator.name === name);
   }
 
-  /** Returns the facilitators that take payments of this kind, as far as is known. */
+  /** Returns the facilitators that accept payments of this kind, as far as is known. */
   #takersOf({ payload, requirements }: FacilitatorRequest): readonly Listed[] {
     const { scheme, network } = requirements;
     const kind = { x402Version: payload.x402Version, scheme, network };

@@ -24,7 +24,7 @@ export function tomlValue(value: unknown): string {
 
 const isThere = (value: unknown) => value !== null && value !== undefined;
 
-/** Integers of TOML have 64 bits: a larger one is written as a float. */
+/** Integers of TOML have 64 bits: a larger integer is written as a float. */
 function tomlNumber(value: number): string {
   const text = String(value);
   return Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?[0-9]+$/.test(text)

@@ -21,7 +21,10 @@ export class CallTasks {
     this.#maxMs = maxMs;
   }
 
-  /** Returns the task; without sessions with its outcome, once there is one. @throws RpcError */
+  /**
+   * Returns the task. In the version without sessions, the task includes its outcome once there is an outcome.
+   * @throws RpcError
+   */
   async get(context: Context): Promise<object> {
     const { taskId, call } = await this.#find(context);
     if (context.client === undefined) return taskOf(taskId, call);

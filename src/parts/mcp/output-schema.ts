@@ -17,7 +17,7 @@ const OTHER_ANSWER = {
   required: ["status"],
 };
 
-/** Schemas of the jobs for sale now, by their text. */
+/** Most compiled schemas that are kept, by their text. */
 const MAX_SCHEMAS = 200;
 const compiled = boundedCache<string, Promise<BodySchema>>(MAX_SCHEMAS);
 

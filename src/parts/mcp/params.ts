@@ -2,7 +2,7 @@ import * as z from "zod";
 
 const object = z.record(z.string(), z.unknown());
 
-/** Parameters that jobgate reads, by method. Unknown ones are left out. */
+/** Parameters that jobgate reads, by method. Unknown parameters are left out. */
 export const PARAMS = {
   initialize: z.object({
     protocolVersion: z.string().optional(),

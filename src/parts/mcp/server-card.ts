@@ -5,11 +5,11 @@ import { version } from "../../node/version.ts";
 import type { Seller } from "../../x402/jobs/seller.ts";
 import { PROTOCOL_VERSIONS } from "./stateless.ts";
 
-/** Paths of the card: the path that SEP-2127 recommends, and two at which registries looked before it. */
+/** Paths of the card: the path that SEP-2127 recommends, and two paths at which registries looked before SEP-2127. */
 export const CARD_PATHS = ["/mcp/server-card", "/.well-known/mcp/server-card.json", "/.well-known/mcp.json"];
 
 const SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json";
-/** Longest description that the schema takes. */
+/** Longest description that the schema accepts. */
 const MAX_DESCRIPTION = 100;
 
 /** Returns the handlers of the MCP server card (SEP-2127), which says where the server is before a client connects. */

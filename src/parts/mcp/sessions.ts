@@ -3,7 +3,7 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import { equalInConstantTime } from "../../core/constant-time.ts";
 import type { AccessTokens } from "../../x402/calls/access-tokens.ts";
 
-/** Sessions remembered as ended. */
+/** Most sessions that are remembered as ended. */
 const MAX_ENDED = 10_000;
 
 /** Data that a session's client sent when it began. */

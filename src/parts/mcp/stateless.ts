@@ -41,7 +41,7 @@ export interface StatelessClient {
 /**
  * Reads which abilities of its client a message names.
  * @returns undefined for a message of a version with sessions
- * @throws RpcError if the message lacks what the version asks for, or contradicts its headers
+ * @throws RpcError if the message lacks a field that the version requires, or contradicts its headers
  */
 export function statelessClient(message: RpcMessage, request: HttpRequest): StatelessClient | undefined {
   const { method, params, meta } = message;
@@ -81,7 +81,7 @@ function expectHeader({ headers }: HttpRequest, name: string, expected: string):
   );
 }
 
-/** Adds what each result has: its type, and the server that made it. */
+/** Adds the fields that each result has: its type, and the server that made it. */
 export function statelessResult(result: object, server: object): object {
   const { _meta: meta } = result as { readonly _meta?: object };
   return { resultType: "complete", ...result, _meta: { ...meta, [SERVER]: server } };

@@ -24,7 +24,7 @@ export interface Challenge {
 type Terms = Pick<Challenge, "method" | "request" | "digest" | "opaque"> & {
   /** Seconds for which the offer stays payable. */
   readonly maxSecs: number;
-  /** Seconds for which the payment must outlive its purchase: its job is charged after it ran. */
+  /** Seconds for which the payment must outlive its purchase, because its job is charged after it ran. */
   readonly runSecs: number;
 };
 
@@ -61,7 +61,7 @@ export class Challenges {
   make({ maxSecs, runSecs, ...terms }: Terms): Challenge {
     const { realm, challengeTtlSecs, secretKeys } = this.#config;
     const endsAt = this.#clock() + (Math.min(challengeTtlSecs, maxSecs) + runSecs) * 1000;
-    // Whole seconds, because the authorization that pays it ends then.
+    // Whole seconds, because the authorization that pays the challenge ends at this time.
     const expires = new Date(Math.floor(endsAt / 1000) * 1000).toISOString();
     const challenge = { ...terms, realm, intent: "charge", expires };
     return { ...challenge, id: idOf(challenge, secretKeys[0] as string) };

@@ -6,7 +6,10 @@ import { headerValue, integer, secretList, secretOrArray } from "../../config/va
 import { kind, SHOWN } from "../../config/wrong-value.ts";
 
 const DEMO_KEYS = ["0123456789abcdef".repeat(4)];
-/** A key with fewer different digits was typed, not drawn: of a billion random keys, none has so few. */
+/**
+ * A key with fewer different digits was typed, and not drawn at random. Of a billion random keys, none has so few
+ * different digits.
+ */
 const MIN_DIFFERENT_DIGITS = 8;
 
 /** Key that challenges are made with. */

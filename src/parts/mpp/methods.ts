@@ -38,14 +38,14 @@ export interface MppMethod {
   };
   /** Returns the name of a job in its challenges. */
   jobText(job: JobKey): string;
-  /** Nonce that the authorization must have; undefined if it is free. */
+  /** Nonce that the authorization must have; undefined if the payer chooses the nonce. */
   nonceOf?(challenge: Challenge): string;
 }
 
 const chargeRequest = z.object({ amount: z.string(), currency: z.string(), recipient: z.string() });
 
 const evmRequest = chargeRequest.extend({ methodDetails: z.object({ chainId: z.number() }) });
-/** Opaque data of a challenge: what is named here, and the fields of the offer's `extra`. */
+/** Opaque data of a challenge: the fields that are named here, and the fields of the offer's `extra`. */
 const evmOpaque = z
   .object({
     job: z.string(),
@@ -186,7 +186,7 @@ function requirements(asked: {
   };
 }
 
-/** Reports whether the offer is for one exact payment, which is all that the methods can make. */
+/** Reports whether the offer is for one exact payment, the only kind of payment that the methods can make. */
 function isExact(offer: Offer): boolean {
   return schemeOf(offer) === "exact";
 }

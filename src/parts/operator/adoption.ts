@@ -50,7 +50,7 @@ async function read(
   { configuration, loadMethods }: Sources,
   transaction: string,
 ): Promise<readonly ChainPayment[]> {
-  // Loaded when they are needed: a jobgate without [x402] does without the libraries of chains.
+  // The libraries of chains are loaded when they are needed, because a jobgate without [x402] does not use them.
   const [{ readPaidTransaction }, { NotPaid }, methods] = await Promise.all([
     import("../../x402/settlement/paid-transaction.ts"),
     import("../../x402/settlement/chain-history.ts"),

@@ -81,7 +81,7 @@ type Method = (request: unknown, context: HandlerContext) => unknown;
 
 /**
  * Makes one service of all methods. A method that no part of this build provides answers UNIMPLEMENTED.
- * @throws Error for a method that two of them have
+ * @throws Error for a method that two parts have
  */
 function joinMethods(all: readonly OperatorMethods[]): ServiceImpl<typeof OperatorService> {
   const methods = OperatorService.methods.map(({ name, localName }) => {
@@ -132,7 +132,7 @@ function isPlainBinary({ headers }: HttpRequest): boolean {
 }
 
 /**
- * Reads a binary message. The protocol's own code answers 500 to a malformed one.
+ * Reads a binary message. The protocol's own code answers 500 to a malformed message.
  * @throws ConnectError INVALID_ARGUMENT for a malformed message, RESOURCE_EXHAUSTED for a message that is too large
  */
 async function readMessage(request: HttpRequest, schema: DescMessage): Promise<Uint8Array> {
@@ -168,7 +168,7 @@ function checkContentType({ headers }: HttpRequest): void {
   throw invalid("Send the request with content-type: application/json.");
 }
 
-/** Passes on errors that the caller can act on; logs the others and answers INTERNAL. */
+/** Passes on errors that the caller can act on; logs other errors, and answers them with INTERNAL. */
 function hideInternalErrors(logger: Logger): Interceptor {
   return (next) => async (request) => {
     try {

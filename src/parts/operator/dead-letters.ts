@@ -13,9 +13,12 @@ import { type Outcome, STATUSES } from "./retry-statuses.ts";
 
 /** Most call IDs in one request. */
 const MAX_IDS = 1_000;
-/** Dead letters of a group that change in one step: one read and, with luck, one commit that accepts share. */
+/**
+ * Dead letters of a group that change in one step. A step needs one read and usually one commit, which it shares with
+ * accepts.
+ */
 const STEP = 100;
-/** Time after which a request on a group ends; the next one continues it. */
+/** Time after which a request on a group ends; the next request continues the change. */
 const MAX_MS = 2_000;
 /** `page_token` of a group's first step. */
 const FIRST_TOKEN = String(Number.MAX_SAFE_INTEGER);
@@ -29,7 +32,8 @@ export interface Changed {
 /**
  * Changes the dead letters that a request names. A group is changed from its newest dead letter down, so that a call that
  * dies again in the meantime is not changed twice.
- * @param options `hasRoom` is asked before each step of a group, which ends there without room
+ * @param options `hasRoom` is called before each step of a group. The request ends before a step for which there is no
+ * room.
  * @throws ConnectError INVALID_ARGUMENT for too many IDs, or for IDs and a group, before any is changed
  */
 export async function changeDeadLetters(

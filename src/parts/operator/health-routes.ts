@@ -4,9 +4,10 @@ import type { StoreStatus } from "../../store/store.ts";
 
 /**
  * `/healthz` answers 200 while the process runs. `/readyz` answers 200 while it can take jobs, and 503 with the reason
- * while it starts or stops, and while its store is not writable. A full queue is ready: runners still empty it.
+ * while it starts or stops, and while its store is not writable. It also answers 200 while the queue is full, because
+ * runners still empty the queue.
  *
- * @param closed returns the reason why not every listener is open; undefined while all are
+ * @param closed returns the reason why not every listener is open; undefined while all listeners are open
  */
 export function healthRoutes(
   status: () => StoreStatus,

@@ -16,7 +16,10 @@ export interface Sample {
   readonly counts: Readonly<Record<(typeof ACTIVITIES)[number], number>>;
 }
 
-/** The latest events and the counters of a day: what the API shows of the time before its first call, which loads it. */
+/**
+ * The latest events and the counters of a day. The API shows them for the time before its first call, which loads the
+ * API.
+ */
 export class History {
   readonly startedAt: number;
   readonly #counters: CounterReader;

@@ -75,8 +75,8 @@ function times(counts: BucketCounts) {
 }
 
 /**
- * Estimates a quantile as Prometheus does: the values of a bucket lie evenly between its bounds, and those above the last finite
- * bound are that bound.
+ * Estimates a quantile as Prometheus does: the values of a bucket lie evenly between its bounds, and values above the
+ * last finite bound are treated as that bound.
  */
 function quantile(counts: BucketCounts, share: number): number {
   const rank = share * sum(counts);

@@ -77,7 +77,7 @@ function readWho({ payer, since, until }: ListCallsRequest | ListPaymentsRequest
   };
 }
 
-/** An account of a network that is no EVM chain, in base58. */
+/** An account of a network that is not an EVM chain, in base58. */
 const OTHER_ACCOUNT = /^[1-9A-HJ-NP-Za-km-z]{32,64}$/;
 
 /** Reads an address in one spelling; undefined means all. @throws ConnectError INVALID_ARGUMENT */

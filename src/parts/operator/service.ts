@@ -230,7 +230,7 @@ export class OperatorApi implements OperatorMethods {
     return changeDeadLetters(request, {
       store,
       change: (callId) => store.retryDeadLetter(callId),
-      // Half of the places are for requests.
+      // Half of the queue's places are left for requests.
       hasRoom: () => store.status().pending < configuration().store.maxPending / 2,
       signal,
     });

@@ -56,7 +56,7 @@ function addPayment(payment: PaymentRecord, add: (at: number, what: WhatHappened
   });
 }
 
-/** Adds how the last delivery ended, where the reason of the dead letter only counts attempts. */
+/** Adds how the last delivery ended, if the reason of the dead letter only gives the number of attempts. */
 function deathReason(reason: string, last: EndedDelivery | { readonly kind: "revival" } | undefined): string {
   if (last?.kind !== "delivery" || last.reason === "") return reason;
   return reason.includes(last.reason.slice(0, 50)) ? reason : `${reason}: ${last.reason}`;

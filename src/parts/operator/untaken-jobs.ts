@@ -27,7 +27,9 @@ interface Found {
   readonly isLogged: boolean;
 }
 
-/** Selects the jobs that no stream of this process takes now. A paused stream takes none, and still reserves its jobs. */
+/**
+ * Selects the jobs that no stream of this process takes now. A paused stream takes no job, and still reserves its jobs.
+ */
 export function untakenBy(runners: readonly RunnerReport[]): JobIdFilter {
   const taking = runners.filter(({ maxInFlight }) => maxInFlight > 0);
   const named = new Set(taking.flatMap(({ jobIds }) => jobIds));
@@ -107,7 +109,7 @@ export class UntakenJobs {
     return { job, since, isLogged: isLogged || isDue };
   }
 
-  /** Has 0 for the other jobs of the configuration, so that the lowest of several replicas is the job's own. */
+  /** Has 0 for the other jobs of the configuration, so that the lowest value of several replicas is the job's value. */
   readonly gauge: OwnGauge = {
     name: "jobgate_jobs_without_runner",
     help: "JobCalls that wait and that no runner connected to this process takes, by job.",
@@ -124,7 +126,10 @@ export class UntakenJobs {
     },
   };
 
-  /** Lists each job of the configuration once. Webhook endpoints can share a job, which has their first name. */
+  /**
+   * Lists each job of the configuration once. A job that several webhook endpoints share has the first name of these
+   * endpoints.
+   */
   #named(): (CalledJob & { readonly name: string })[] {
     const { serviceId, x402, webhooks } = this.#configuration();
     const paid = (x402?.jobs ?? []).map(({ serviceId, jobIndex, ...job }) => {

@@ -1,7 +1,7 @@
 import { Resolver } from "node:dns/promises";
 import type { LookupFunction } from "node:net";
 
-/** Asks name servers. */
+/** Queries name servers. */
 export type NameResolver = Pick<Resolver, "resolve4" | "resolve6">;
 
 /** Rule for the addresses that a name may resolve to. */
@@ -28,7 +28,7 @@ class GuardedAddress extends Error {
 }
 
 /**
- * Makes the only lookup of a connection, which connects to just the addresses that were checked here. A name with one
+ * Makes the only lookup of a connection. The connection uses only the addresses that were checked here. A name with one
  * forbidden address is refused completely, because the next connection might use that address.
  */
 export function guardedLookup(guard: AddressGuard, resolver: NameResolver): LookupFunction {

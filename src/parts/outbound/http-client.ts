@@ -30,14 +30,14 @@ export interface HttpMessage {
 /** Status and headers of an answer, which come before its body. */
 export type AnswerHead = Pick<HttpAnswer, "status" | "contentType" | "headers">;
 
-/** Takes an answer while it arrives. */
+/** Receives an answer while it arrives. */
 export interface AnswerSink {
   begin?(head: AnswerHead): void;
-  /** Takes bytes of the body. The next bytes are read once the promise resolves. It must not reject. */
+  /** Receives bytes of the body. The next bytes are read once the promise resolves. It must not reject. */
   write(bytes: Buffer): Promise<void>;
   /** The time for the whole exchange is over. @returns true if the sink ends the exchange itself, soon */
   overdue?(): boolean;
-  /** The exchange was ended early. What is being written must not wait any more. */
+  /** The exchange was ended early. A write in progress must not wait any longer. */
   stop?(): void;
 }
 
@@ -100,7 +100,7 @@ export class HttpClient {
   }
 
   /**
-   * @param onSent called once the request has a connection; never, if there is none
+   * @param onSent called once the request has a connection, and never called without a connection
    * @param sink takes the body of the answer, which the outcome then lacks
    */
   send(message: HttpMessage, onSent: () => void = () => {}, sink?: AnswerSink): HttpExchange {
@@ -119,7 +119,7 @@ export class HttpClient {
 
   /**
    * Sends a request whose answer is streamed, with the time to the first byte and for each silence.
-   * @throws Error when there is no answer; {@link wasSent} tells whether the server may have got the request
+   * @throws Error when there is no answer; {@link wasSent} returns whether the server may have received the request
    */
   async stream(
     { method, target, headers }: Omit<HttpMessage, "body" | "bodyLimit">,
@@ -170,7 +170,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   #headers: Readonly<Record<string, string | string[] | undefined>> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
-  /** The sink takes bytes: the silence is the gateway's own. */
+  /** True while the sink takes bytes. A silence is then the gateway's own. */
   #isPouring = false;
   /** Resolves once the sink has taken all bytes so far. */
   #taken: Promise<void> = Promise.resolve();
@@ -220,7 +220,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
     status: number,
     headers: Readonly<Record<string, string | string[] | undefined>>,
   ): void {
-    // 1xx come before the answer.
+    // Answers with status 1xx come before the answer itself.
     this.#status = status;
     this.#headers = headers;
     if (this.#timesSilence) this.#timer.refresh();

@@ -56,15 +56,18 @@ export type RunOutcome =
       readonly delayMs?: number | undefined;
       readonly blame: Blame;
     }
-  /** The connection broke after the request was sent: the server may have got it, and may have ended because of it. */
+  /**
+   * The connection broke after the request was sent. The server may have received the request, and may have crashed
+   * because of it.
+   */
   | { readonly kind: "lost"; readonly reason: string }
   /** No connection: the server has not seen the JobCall. */
   | { readonly kind: "unreached"; readonly reason: string };
 
-/** The part that a failure says something about: this JobCall, or the server as a whole. */
+/** Cause of a failure: this JobCall, or the server as a whole. */
 export type Blame = "call" | "target";
 
-/** Language in which a server is given JobCalls. */
+/** Protocol in which a server receives JobCalls. */
 export interface HttpProtocol {
   ask(call: ClaimedCall): Asked;
 }
@@ -74,11 +77,11 @@ export interface AnswerPassing {
   /** The request is sent. */
   start(request: Pick<HttpExchange, "cut">): void;
   begin(head: AnswerHead): void;
-  /** Resolves with the bytes that are stored, once more may come. Must not reject. */
+  /** Passes bytes on. Resolves with the bytes to store, once more bytes may come. Must not reject. */
   pass(bytes: Buffer): Promise<Buffer>;
   /** The time for the answer is over. @returns true if the passing ends the request itself, soon */
   overdue(): boolean;
-  /** The request was ended early. What is being passed must not wait any more. */
+  /** The request was ended early. A pass in progress must not wait any longer. */
   stop(): void;
   /** @param isStored the whole answer is stored */
   end(isStored: boolean): void;
@@ -95,10 +98,10 @@ export type Asked =
       /** @param now Unix milliseconds */
       readonly read: (outcome: HttpOutcome, now: number) => RunOutcome;
     }
-  /** Nothing: its fate is known. */
+  /** No request, because the outcome of the JobCall is known. */
   | { readonly kind: "decided"; readonly outcome: RunOutcome };
 
-/** A server that runs jobs: it gets each JobCall as a request, and its answer is the result. */
+/** A server that runs jobs. It gets each JobCall as a request, and its answer is the result. */
 export class HttpRunner implements CallSink {
   readonly carriesOutcomes = true;
   readonly countsStops: boolean;
@@ -122,9 +125,15 @@ export class HttpRunner implements CallSink {
     readonly server: HttpServer;
     /** Only these jobs; empty means all. */
     readonly jobIds: readonly bigint[];
-    /** No runner that takes all jobs gets these. Their leases are short: after a crash, calls are soon made again. */
+    /**
+     * Runners that take all jobs do not get these jobs. Their leases are short, so that calls are soon made again after
+     * a crash.
+     */
     readonly reserves?: true;
-    /** A JobCall whose request was sent when jobgate stops counts as an attempt: the server may have seen it. */
+    /**
+     * A JobCall whose request was sent when jobgate stops counts as an attempt, because the server may have received
+     * it.
+     */
     readonly countsStops?: true;
     readonly protocol: HttpProtocol;
     readonly dispatcher: Dispatcher;
@@ -152,7 +161,7 @@ export class HttpRunner implements CallSink {
     this.#subscription = dispatcher.subscribe(request, this);
   }
 
-  /** JobCalls that are out. */
+  /** Number of unfinished JobCalls. */
   get inFlight(): number {
     return this.#subscription?.inFlight ?? 0;
   }
@@ -204,7 +213,7 @@ export class HttpRunner implements CallSink {
     await this.stop();
   }
 
-  /** Ends the requests in progress, whose leases are given back already. */
+  /** Ends the requests in progress, whose leases were already released. */
   async stop(): Promise<void> {
     this.#pace.stop();
     this.#stopping.abort();
@@ -258,7 +267,7 @@ export class HttpRunner implements CallSink {
       this.#logger.warn({ outcome: summary(outcome) }, "a server is down: it gets one JobCall at a time");
   }
 
-  /** @returns undefined for what the store did not have to answer */
+  /** @returns undefined for an outcome that the store did not have to answer, and at a stop */
   async #report(outcome: RunOutcome, lease: Lease, writer?: ResultWriter): Promise<LeaseOutcome | undefined> {
     const dispatcher = this.#dispatcher;
     switch (outcome.kind) {

@@ -5,14 +5,17 @@ import type { HttpRunner } from "./http-runner.ts";
 export class HttpRunners<Config> {
   readonly #open: (config: Config) => HttpRunner;
   #runners: readonly { readonly config: Config; readonly runner: HttpRunner }[] = [];
-  /** Runners that a reload removed, while they finish. */
+  /** Runners that a reload removed, until they have finished. */
   readonly #retiring = new Map<HttpRunner, Promise<void>>();
 
   constructor(open: (config: Config) => HttpRunner) {
     this.#open = open;
   }
 
-  /** Sends JobCalls to these from now on. Unchanged ones go on, removed ones finish what they have. */
+  /**
+   * Sends JobCalls to the servers of these configurations from now on. Unchanged runners continue, and removed runners
+   * finish the JobCalls that they have.
+   */
   use(configs: readonly Config[]): void {
     const left = [...this.#runners];
     const kept = configs.map((config) => {
@@ -31,7 +34,7 @@ export class HttpRunners<Config> {
     return this.#runners.find(({ config }) => isWanted(config))?.runner;
   }
 
-  /** Ends all requests. Comes after the dispatcher's drain, which waits for them. */
+  /** Ends all requests. Call it after the dispatcher's drain, which waits for the requests. */
   async stop(): Promise<void> {
     const runners = [...this.#runners.map(({ runner }) => runner), ...this.#retiring.keys()];
     await Promise.all(runners.map((runner) => runner.stop()));

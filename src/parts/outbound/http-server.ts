@@ -8,7 +8,7 @@ export interface ServerTls {
   readonly key?: string | undefined;
 }
 
-/** A server, and how it is asked. */
+/** A server, and the terms of requests to it. */
 export interface HttpServer {
   readonly url: string;
   /** Most requests in progress. */

@@ -13,7 +13,7 @@ export class Pace {
   readonly #random: () => number;
   #concurrency: number;
   #failures = 0;
-  /** Pauses since the target was up; 0 while it is. */
+  /** Pauses since the target was up; 0 while the target is up. */
   #pauses = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -34,7 +34,7 @@ export class Pace {
     return this.#pauses > 0;
   }
 
-  /** Notes an answer that speaks for the target. */
+  /** Records an answer that shows that the target works. */
   succeeded(): void {
     this.#failures = 0;
     if (!this.isDown) return;
@@ -43,7 +43,7 @@ export class Pace {
     this.#onChange(this.#concurrency);
   }
 
-  /** Notes a failure that is the target's. Requests that were in progress when a pause began do not make it longer. */
+  /** Records a failure of the target. Requests that were in progress when a pause began do not make it longer. */
   failed({ reached }: { readonly reached: boolean }): void {
     this.#failures++;
     if (this.#timer !== undefined) return;

@@ -78,7 +78,10 @@ export function pauseOperation(parts: {
   };
 }
 
-/** Explains that nothing has a name. JobCalls of webhooks alone have a job's numbers, which lists show, and no job. */
+/**
+ * Explains that nothing has the name. Lists show the numbers of a job even if only webhooks make its JobCalls, and such
+ * a job has no entry of its own.
+ */
 function missingText(all: readonly Found[], target: string): string {
   const [, id] = /^(?:\d+\/)?(\d+)$/.exec(target) ?? [];
   const makers = all.filter(
@@ -111,7 +114,7 @@ function toPausable(
 ): MessageInitShape<typeof PausableSchema> {
   const own = { kind, key };
   const others = all.filter((other) => other.kind === "job" || other.kind === "endpoint");
-  // A job of an API has its ID as well, and is paused with it.
+  // An API also has the ID of each of its jobs, but is left out here, because a pause of the API pauses these jobs.
   const sharedWith =
     kind === "job" || kind === "endpoint"
       ? others.filter(

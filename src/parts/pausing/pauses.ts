@@ -12,7 +12,9 @@ import type { Pause, PauseLedger } from "./store/ledger.ts";
 
 /** Time after which other replicas know of a pause. */
 const POLL_MS = 500;
-/** Value of Retry-After. The time of a resume is not known: a minute is short for a client, and costs jobgate little. */
+/**
+ * Value of Retry-After. The time of a resume is not known. A minute is short for a client, and costs jobgate little.
+ */
 const RETRY_AFTER_SECS = "60";
 
 /** Pauses as this process knows them. Keeps the paused jobs from runners, and refuses requests for them. */
@@ -26,7 +28,7 @@ export class Pauses {
   #reading: Promise<void> = Promise.resolve();
   /** Names of the jobs, endpoints and runners whose requests are refused. */
   #refused: ReadonlySet<string> = new Set();
-  /** IDs of the jobs among them. */
+  /** IDs of the jobs whose requests are refused. */
   #refusedIds: ReadonlySet<bigint> = new Set();
 
   constructor(parts: {
@@ -124,12 +126,18 @@ export class Pauses {
     this.#require(nameOf({ kind: "endpoint", key: path }), "This endpoint is paused: send this again later.");
   }
 
-  /** Goes by the job's ID, as runners do. @throws GatewayError `job_paused` for a job whose new JobCalls are refused */
+  /**
+   * Finds the pauses of a job by its ID, by which runners also select jobs.
+   * @throws GatewayError `job_paused` for a job whose new JobCalls are refused
+   */
   requireId({ jobId }: Pick<CalledJob, "jobId">): void {
     if (this.#refusedIds.has(jobId)) throw paused("The job is paused: try again later.");
   }
 
-  /** Conditions on the sale of jobs. The last check comes right before the payment: a pause can come during the others. */
+  /**
+   * Conditions on the sale of jobs. The last check comes right before the payment, because a pause can come during the
+   * other checks.
+   */
   readonly terms: Terms = {
     requireOpen: (job) => this.#requireJob(job),
     requireOpenUnpaid: ({ job, runner }) => {
@@ -188,7 +196,7 @@ export interface Pausable extends Pick<Pause, "kind" | "key" | "jobIds"> {
   readonly name: string;
   /** Further texts that name it: title and route of a job. */
   readonly aliases?: readonly string[];
-  /** A pause always refuses new requests: they are answered at once, or charged after their job. */
+  /** A pause always refuses new requests, because they are answered at once, or charged after their job. */
   readonly alwaysRefuses: boolean;
 }
 
@@ -235,8 +243,9 @@ export function nameOf({ kind, key }: Pick<Pause, "kind" | "key">): string {
 }
 
 /**
- * Finds what an operator names: by its key, name, alias or the index of a job, after its kind and a colon or without.
- * @returns all that have the name
+ * Finds what an operator names by its key, name or alias, or by the index of a job. The kind and a colon can precede
+ * the name.
+ * @returns everything that has the name
  */
 export function findNamed<One extends Pick<Pausable, "kind" | "key" | "name" | "aliases">>(
   all: readonly One[],

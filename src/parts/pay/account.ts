@@ -38,7 +38,10 @@ interface AccountOptions {
   onDeposit(amount: string): void;
 }
 
-/** Reads the key of the account that pays. @throws Refusal that quotes nothing of what is not a key */
+/**
+ * Reads the key of the account that pays.
+ * @throws Refusal for a text that is not a key, of which the message quotes nothing
+ */
 export async function readAccount(options: AccountOptions): Promise<PayingAccount> {
   const { file, parts } = options;
   const where = file ?? `environment variable ${KEY_VARIABLE}`;

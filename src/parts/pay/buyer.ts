@@ -45,7 +45,7 @@ interface BuyerOptions {
 const REQUEST_TIMEOUT_MS = 120_000;
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 10_000;
-/** Requests for an offer: nothing is signed yet, and the URL may be wrong. */
+/** Most requests for an offer. There are few, because nothing is signed yet, and the URL may be wrong. */
 const OFFER_TRIES = 3;
 
 /** Buys with the official client. One payment is signed; if its answer is lost, the same payment is sent again. */
@@ -80,7 +80,7 @@ export class Buyer {
     const release = await account.channels?.hold(timeoutMs);
     try {
       const first = await this.#pay(url, init, required);
-      // The 402 had the sums of the channel: the client signs once more, from them.
+      // The 402 had the sums of the channel, from which the client signs once more.
       return {
         answer: first.isOutdated ? (await this.#pay(url, init, required)).answer : first.answer,
         isPaid: true,

@@ -39,7 +39,11 @@ export class PayerChannels {
     });
   }
 
-  /** Waits until no other process pays from the channels. @returns what lets the next one pay @throws Refusal after the time */
+  /**
+   * Waits until no other process pays from the channels.
+   * @returns a function that lets the next process pay
+   * @throws Refusal after the time
+   */
   async hold(timeoutMs: number): Promise<() => Promise<void>> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const lock = join(this.#folder, "lock");
@@ -58,7 +62,10 @@ export class PayerChannels {
   }
 }
 
-/** Returns the deposit in base units. @throws Refusal if it is lower than the seller takes, or than the price needs */
+/**
+ * Returns the deposit in base units.
+ * @throws Refusal if it is lower than the seller accepts, or than the price needs
+ */
 function depositOf(offer: Offer, needed: string, { deposit, tokens, onDeposit }: ChannelOptions): bigint {
   const { minDeposit = "0" } = offer.extra as { readonly minDeposit?: string };
   const units = unitsOf(deposit, tokens.decimalsOf(offer));

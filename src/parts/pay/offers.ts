@@ -11,7 +11,7 @@ const isOfChannel = ({ scheme }: Pick<Offer, "scheme">) => scheme === "batch-set
 
 const CHARGINGS = ["fixed", "used"] as const;
 
-/** When a job is charged: its price before it runs, or what it used afterwards. */
+/** Time and amount of a job's charge: its price before it runs, or what it used afterwards. */
 export type Charging = (typeof CHARGINGS)[number];
 
 /** Makes the option --charge. */
@@ -86,7 +86,7 @@ export function priceOf(offer: Offer, tokens: KnownTokens): string {
   return hasCeiling(offer) ? `up to ${amount}` : amount;
 }
 
-/** Amount of an offer in base units. Version 1 has another name for it. */
+/** Amount of an offer in base units. Version 1 has another name for the field. */
 function amountOf(offer: Offer & { readonly maxAmountRequired?: string }): string {
   return offer.amount ?? offer.maxAmountRequired;
 }

@@ -38,8 +38,10 @@ export const IDENTIFIERS: PurchaseNames = {
 
 /**
  * Reads the identifier that the client keeps for all payments of one purchase.
- * @returns undefined when there is none: clients that do not know the extension send its declaration back as it is
- * @throws GatewayError `invalid_payment`: a client that sent an identifier relies on it
+ * @returns undefined when there is no identifier, because clients that do not know the extension send its declaration
+ * back as it is
+ * @throws GatewayError `invalid_payment` for a malformed identifier, because a client that sent an identifier relies on
+ * it
  */
 function readIdentifier({ extensions }: Payload): string | undefined {
   const extension = extensions?.[EXTENSION];

@@ -29,9 +29,10 @@ import { readPermit } from "./proxy-calls.ts";
 const INVALIDATION_TOPIC = "0x3704902f963766a4e561bbaab6e6cdc1b1dd12f6e9e99648da8843b3f46b918d";
 
 /**
- * Permit2 keeps a bit for each nonce of an owner, for all tokens and spenders, and emits nothing when one is spent. So the
- * use is a successful call to the proxy that names owner and nonce. There is at most one such call, because Permit2 accepts
- * a nonce once. The logs of that call show the transfer. A transfer elsewhere in the transaction pays for something else.
+ * Permit2 keeps a bit for each nonce of an owner, for all tokens and spenders, and emits nothing when a nonce is spent.
+ * So the use is a successful call to the proxy that names the owner and the nonce. There is at most one such call,
+ * because Permit2 accepts a nonce once. The logs of that call show the transfer. A transfer elsewhere in the
+ * transaction pays for something else.
  */
 export class Permit2Authorization implements Authorization {
   readonly payment: AuthorizedPayment;
@@ -77,7 +78,10 @@ export class Permit2Authorization implements Authorization {
     return this.#useIn(rpc, transaction, { isMined: false });
   }
 
-  /** @param options `isMined` when a block's logs have shown the transaction: a node without it lags behind */
+  /**
+   * @param options `isMined` is true if a block's logs have shown the transaction, so that a node without the
+   * transaction lags behind
+   */
   async #useIn(
     rpc: Rpc,
     transaction: string,
@@ -203,8 +207,8 @@ export class Permit2Authorization implements Authorization {
   }
 
   /**
-   * Returns the units of a log's transfer from payer to seller. Of a ceiling, the proxy moves whatever amount the
-   * facilitator names; else the signed amount.
+   * Returns the units of a log's transfer from payer to seller. If the payer signed a ceiling, the proxy moves the
+   * amount that the facilitator names; otherwise it moves the signed amount.
    */
   #paidBy(log: RawLog): bigint | undefined {
     if (log.address.toLowerCase() !== this.payment.key.asset) return undefined;

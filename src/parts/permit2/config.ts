@@ -17,7 +17,7 @@ export const permit2Tokens: TokenMethod = {
       place
         .at("rpc_url")
         .warn(
-          "is missing, so the facilitator is believed; where Permit2 is not on the chain, some report payments that moved nothing",
+          "is missing, so the facilitator is believed; where Permit2 is not on the chain, some facilitators report payments that moved nothing",
         );
     }
   },

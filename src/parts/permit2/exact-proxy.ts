@@ -1,6 +1,6 @@
 import { permit2WitnessTypes, x402ExactPermit2ProxyAddress } from "@x402/evm";
 
-/** A contract of x402 that settles payments of one scheme: the only spender that they may name. */
+/** A contract of x402 that settles payments of one scheme: the only spender that these payments may name. */
 export interface X402Proxy {
   /** Scheme of x402. */
   readonly scheme: string;

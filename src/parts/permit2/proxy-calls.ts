@@ -43,12 +43,15 @@ function readArgument(input: string, index: number): string | undefined {
   return readWord(`0x${input.slice(SELECTOR_LENGTH)}`, index);
 }
 
-/** Returns why payments cannot be adopted whose proxy was called: it emits an event in each call that settles. */
+/**
+ * Returns why payments of a proxy cannot be adopted, if the logs show a call of that proxy, which emits an event in
+ * each call that settles.
+ */
 export function whyNotExact(logs: readonly RawLog[]): string | undefined {
   return logs.map(({ address }) => findProxy({ address })?.ceiling?.refusal).find((reason) => reason);
 }
 
-/** Takes each call to the proxy of the scheme exact with the transfer that it made. */
+/** Pairs each call to the proxy of the scheme exact with the transfer that it made. */
 export async function paymentsIn(mined: MinedTransaction, token: AcceptedToken): Promise<ChainPayment[]> {
   const { rpc, hash, logs } = mined;
   if (!logs.some(({ address }) => address.toLowerCase() === EXACT_PROXY.address)) return [];

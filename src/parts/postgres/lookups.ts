@@ -31,7 +31,10 @@ export function createLookups(options: {
   readonly dialect: ListDialect;
   /** Replaces the database's clock in tests. */
   readonly clock: (() => number) | undefined;
-  /** Wait of a client for its lookup. The operator's, which read more, wait twice as long while the store is writable. */
+  /**
+   * Wait of a client for its lookup. The operator's lookups read more, and wait twice as long while the store is
+   * writable.
+   */
   readonly callerMs: number;
   readonly isWritable: () => boolean;
 }): Lookups {

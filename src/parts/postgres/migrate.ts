@@ -12,7 +12,7 @@ import { MIGRATIONS, OLDEST_USABLE_BY, SCHEMA } from "./schema/migrations.ts";
 const LOCK_KEY = 0x6a_6f_62_67;
 /** Limit for each step: one replica migrates while the others wait for it. */
 const STEP_MS = 300_000;
-/** Longer than `STEP_MS`, at which the server ends a step itself: only a lost connection reaches it. */
+/** The limit is longer than `STEP_MS`, at which the server itself ends a step, so only a lost connection reaches it. */
 const ANSWER_MS = STEP_MS + 2_000;
 
 /**

@@ -13,7 +13,10 @@ import { forgetResult, prune } from "./prune.ts";
 
 /** Delay of the first probe after a failure. Nothing is written before the probe, and many failures end quickly. */
 const FIRST_PROBE_MS = 100;
-/** Batches under way at once, each on a connection of its own: while one is flushed to the disk, the next one runs. */
+/**
+ * Batches in progress at once, each on a connection of its own. While one batch is flushed to the disk, the next one
+ * runs.
+ */
 export const BATCHES_IN_FLIGHT = 2;
 
 /** A database server, as a replica has reached it. */
@@ -22,7 +25,7 @@ export interface PostgresServer extends Pick<CommitterOptions, "onRan" | "timeou
   openLookups(isWritable: () => boolean): Lookups;
   /** Returns undefined where replicas only poll. */
   openChannel(listeners: WorkListeners): Pick<WorkChannel, "announce" | "close"> | undefined;
-  /** Called when a commit has not been answered for `hangMs`: another server may take the writes by now. */
+  /** Called when a commit has not been answered for `hangMs`, because another server may accept the writes by now. */
   readonly onHang?: () => void;
 }
 
@@ -164,7 +167,7 @@ export class PostgresDialect implements Dialect {
   }
 }
 
-/** Selects the JobCalls of which a batch has ended a lease that another process had given out. */
+/** Selects the JobCalls for which a batch has ended a lease that another process had granted. */
 function endedLeasesOfOthers(
   operations: readonly Operation<WriteName>[],
   outcomes: readonly unknown[],

@@ -48,7 +48,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     onRan: undefined,
     onHang() {
       const { servers } = connections;
-      // Without another server that takes writes, this one may answer yet.
+      // If no other server accepts writes, this one may still answer.
       if (servers.areSeveral) servers.search().catch(() => undefined);
     },
     openLookups: (isWritable) =>

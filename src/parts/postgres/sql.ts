@@ -22,7 +22,10 @@ export function numberArray(values: readonly (number | null)[]): string {
   return `{${values.map((value) => value ?? "NULL").join()}}`;
 }
 
-/** Runs statements on one connection. Several that are run without waiting share a round trip, and take effect in order. */
+/**
+ * Runs statements on one connection. Several statements that are run without waiting share a round trip, and take
+ * effect in order.
+ */
 export interface Sql {
   run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
 }
@@ -102,7 +105,8 @@ export const LIST_DIALECT: ListDialect = {
   parameter: (number) => `$${number}`,
   now: (parameter) => NOW.replace("$1", parameter),
   indexedBy: () => "",
-  // As rows, in the index's own order: the planner would rather read the primary key backwards and filter.
+  // Compares rows in the index's own order, because otherwise the planner would read the primary key backwards and
+  // filter.
   within({ keys, id }, { before, from }) {
     const columns = [...keys.map(({ column }) => column), id].join(", ");
     const values = (end: string) => [...keys.map(({ value }) => value), end].join(", ");

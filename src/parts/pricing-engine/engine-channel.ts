@@ -20,7 +20,7 @@ export type EngineMethod = keyof typeof RAW_ENGINE_METHODS;
 
 /**
  * Retries are safe, because asking for a price changes nothing. They are short, because an engine that lacks what the
- * request asks for answers UNAVAILABLE too, and means it.
+ * request asks for also answers UNAVAILABLE, and that answer does not change.
  */
 const RETRIES = {
   methodConfig: [
@@ -40,7 +40,7 @@ const RETRIES = {
 const OPTIONS: ChannelOptions = {
   "grpc.service_config": JSON.stringify(RETRIES),
   "grpc.service_config_disable_resolution": 1,
-  // Finds an engine that is back within half a second, at a new address too.
+  // Finds an engine that is back within half a second, even at a new address.
   "grpc.initial_reconnect_backoff_ms": 100,
   "grpc.max_reconnect_backoff_ms": 500,
   "grpc.dns_min_time_between_resolutions_ms": 1_000,
@@ -48,7 +48,7 @@ const OPTIONS: ChannelOptions = {
   "grpc.keepalive_timeout_ms": 5_000,
   "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
   "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
-  // One connection per client, so that closing one does not wait for another's.
+  // One connection per client, so that closing one connection does not wait for another.
   "grpc.use_local_subchannel_pool": 1,
 };
 

@@ -101,7 +101,7 @@ export class EngineClient {
       call.on("metadata", (metadata) => {
         initialMetadata = metadata;
       });
-      // Comes after the callback, which alone knows when an OK answer lacks its message.
+      // This event comes after the callback, and only the callback shows that an OK answer lacks its message.
       call.on("status", (ended) => {
         this.#running.delete(call);
         signal?.removeEventListener("abort", cancel);

@@ -18,7 +18,7 @@ interface CurrentQuote {
   /** Unix milliseconds from which it is replaced ahead of its end. */
   readonly renewAtMs: number;
   readonly renewTimer: NodeJS.Timeout;
-  /** It was the price at least once since it came: only then it is renewed before a client needs it. */
+  /** True if the quote was used as the price at least once. Only then is it renewed before a client needs it. */
   isUsed: boolean;
 }
 
@@ -43,7 +43,9 @@ const RENEW_AFTER = 2 / 3;
 const RENEW_AHEAD_MS = 10_000;
 const RENEW_NOT_BEFORE = 1 / 3;
 
-/** Prices from the operator's pricing engine. A quote is the price of its job until another comes or it expires. */
+/**
+ * Prices from the operator's pricing engine. A quote is the price of its job until another quote comes or it expires.
+ */
 export class EnginePrices implements PriceSource {
   readonly #source: EngineQuotes;
   readonly #clock: Clock;

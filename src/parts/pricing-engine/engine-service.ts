@@ -91,7 +91,7 @@ export class EngineService {
     else reply(null, answer, metadata);
   }
 
-  /** Logs why the engine did not answer, and returns a text for clients, who should not learn where it is. */
+  /** Logs why the engine did not answer, and returns a text for clients, who should not learn its address. */
   #withoutAddress(method: EngineMethod, { code, details }: StatusObject) {
     if (code !== status.CANCELLED && this.#warningLimit.exceeded("all", 1) === undefined)
       this.#logger.warn({ method, code: status[code], reason: details }, "the pricing engine did not answer");

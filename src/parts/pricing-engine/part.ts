@@ -53,7 +53,7 @@ export const part: Part = {
     };
   },
 
-  // Pages may send the header whatever the configuration is: without an engine it names nothing.
+  // Pages may send the header whatever the configuration is, because without an engine the header names nothing.
   async x402() {
     const { QUOTE_HEADER } = await import("./quoted-prices.ts");
     return { open: () => ({ pageHeaders: { sent: [QUOTE_HEADER], read: [] } }) };

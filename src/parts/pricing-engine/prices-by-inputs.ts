@@ -35,7 +35,7 @@ export class PricesByInputs implements RequestPrices {
       const quote = await this.#quoteFor(asked.body);
       return { price: toPrice(quote), endsAt: clock() + renewalMs(quote, clock()) };
     });
-    // The question goes on: it keeps its place until the engine answers, and the answer is kept for the next request.
+    // The query continues. It keeps its place until the engine answers, and the answer is kept for the next request.
     const price = await within(MAX_WAIT_MS, asking);
     if (price === undefined) throw priceUnavailable("the pricing engine is busy with other jobs");
     return price;

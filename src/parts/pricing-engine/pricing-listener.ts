@@ -24,7 +24,7 @@ const HTTP2_PREFACE = "PRI ";
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const MAX_HEADER_BYTES = 32 * 1024;
-/** Time that clients have to take the last answers when the server stops. */
+/** Time that clients have to receive the last answers when the server stops. */
 const FLUSH_TIMEOUT_MS = 1_000;
 const TCP_KEEP_ALIVE_MS = 30_000;
 /** Time for which a begun response goes on after the client half-closes, which cannot be told apart from a lost client. */
@@ -37,13 +37,13 @@ const CORS_HEADERS = CORS.headersFor(undefined);
 
 /**
  * TCP listener of a gRPC server that serves gRPC over plaintext HTTP/2, and gRPC-Web over HTTP/1.1 to pages of any
- * origin, without credentials. The first bytes of a connection tell which.
+ * origin, without credentials. The first bytes of a connection show its protocol.
  */
 export class PricingListener {
   readonly #grpc: ReturnType<GrpcServer["createConnectionInjector"]>;
   readonly #http: HttpServer;
   readonly #logger: Logger;
-  /** Connections that have sent too little to tell. */
+  /** Connections that have sent too few bytes to show their protocol. */
   readonly #silent = new Set<Socket>();
   readonly #answers = new AnswersInProgress();
   /** Connections to the gRPC server, one for each HTTP/1.1 connection that has called it. */
@@ -152,7 +152,7 @@ export class PricingListener {
     const [ours, theirs] = duplexPair();
     this.#grpc.injectConnection(theirs);
     const session = connect("http://localhost", { createConnection: () => ours });
-    // Each call learns of it by itself.
+    // Each call learns of the error by itself.
     session.on("error", () => undefined);
     if (open === undefined) socket.once("close", () => this.#sessions.get(socket)?.destroy());
     this.#sessions.set(socket, session);

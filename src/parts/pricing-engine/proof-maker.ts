@@ -26,11 +26,17 @@ interface Order {
   givenUp: boolean;
 }
 
-/** Time a proof is used for: 10 s less than the engine allows, for clocks that differ and the call itself. */
+/**
+ * Time for which a proof is used. It is 10 s less than the engine allows, because clocks differ and the call takes
+ * time.
+ */
 const USABLE_SECS = 20n;
 /** Time after which a search starts again with a new timestamp. No work is lost: each hash is an independent chance. */
 const MAX_SEARCH_MS = 10_000;
-/** With the 10 s of a request, work goes on for 25 s: hard proofs take longer than a request may wait. */
+/**
+ * Time for which work continues without a request. With the 10 s of a request, it lasts 25 s, because hard proofs take
+ * longer than a request may wait.
+ */
 const MAX_UNWANTED_MS = 15_000;
 const MAX_WAITING = 64;
 const MAX_PROOFS = 1024;

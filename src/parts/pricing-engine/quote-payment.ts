@@ -11,7 +11,10 @@ import type { FindQuotePayment, ReceivedQuote } from "./quotes.ts";
 
 /** Longest time that an answer waits for its payment options. */
 const MAX_WAIT_MS = 1_000;
-/** Each costs a signature check of some milliseconds and a row in the store, and one proof of work buys any number. */
+/**
+ * Most answers that are amended in a second. Each costs a signature check of some milliseconds and a row in the store,
+ * and one proof of work buys any number of answers.
+ */
 const MAX_PER_SECOND = 100;
 const SECS_BETWEEN_WARNINGS = 10;
 
@@ -27,8 +30,8 @@ interface Parts {
  * `x402_endpoint`. The engine's own bytes stay in front unchanged; protobuf merges joined messages. A quote that is not
  * the operator's, or that cannot be paid, stays as it is.
  *
- * An answer without payment options is worth more than none: at most 100 answers a second are amended, each within a
- * second and within half of the time that its call has left.
+ * An answer without payment options is worth more than no answer, so at most 100 answers a second are amended, each
+ * within a second and within half of the time that its call has left.
  */
 export class QuotePaymentWriter {
   readonly #parts: Parts;
@@ -82,7 +85,7 @@ export class QuotePaymentWriter {
   async #missingFields(message: Buffer): Promise<Uint8Array> {
     const response = fromBinary(GetJobPriceResponseSchema, message);
     const quote = await this.#read(response);
-    // Asked even if the engine set both fields, because it makes the quote payable.
+    // The payment is looked up even if the engine set both fields, because the lookup makes the quote payable.
     const payment = quote && (await this.#parts.findPayment(quote));
     if (payment === undefined) return new Uint8Array();
     const fields = create(GetJobPriceResponseSchema, {

@@ -26,7 +26,7 @@ export class QuotedPrices implements NamedPrices {
     this.#sale = sale;
   }
 
-  /** @throws GatewayError `x402_disabled`; for a disabled job `quote_not_found`, `quote_mismatch` before */
+  /** @throws GatewayError `x402_disabled`, and for a disabled job `quote_not_found` and `quote_mismatch` before it */
   find(request: JobRequest, job: JobKey): Promise<Price> | undefined {
     return request.headers[QUOTE_HEADER.toLowerCase()] === undefined
       ? undefined
@@ -45,7 +45,7 @@ export class QuotedPrices implements NamedPrices {
 class QuotedPrice implements Price {
   readonly policy: SoldPolicy;
   readonly isOfBody = true;
-  /** Undefined when the request's header is malformed: then it names no quote. */
+  /** Undefined when the request's header is malformed, so that it names no quote. */
   readonly #digest: string | undefined;
   readonly #services: Services;
 
@@ -72,7 +72,7 @@ class QuotedPrice implements Price {
   }
 }
 
-/** Returns the digest as 64 lower-case hex digits; the header takes either case, and an optional `0x`. */
+/** Returns the digest as 64 lower-case hex digits; the header can have either case, and an optional `0x`. */
 function readQuoteDigest(request: JobRequest): string | undefined {
   const [value = "", ...more] = request.headerValues(QUOTE_HEADER.toLowerCase());
   const digest = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(value)?.[1];

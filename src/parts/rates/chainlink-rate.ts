@@ -26,7 +26,7 @@ export function createChainlinkRate(source: {
   readonly clock: Clock;
 }): AskRate {
   const { rpcUrl, feed, maxAgeMs, timeoutMs, clock } = source;
-  // A question is at most two calls in a row: which chain it is, then the feed.
+  // A query makes at most two calls in a row: one for the chain's ID, and one to the feed.
   const chain = new ChainClient({ rpcUrl, timeoutMs: timeoutMs / 2 });
   let decimals: number | undefined;
 
@@ -97,7 +97,7 @@ function problemOf(error: unknown): RateProblem {
     return new RateProblem("rpc_url", `its RPC ${what}`, error);
   }
   if (error instanceof RpcError) {
-    // It may hold text of the contract.
+    // The details may hold text of the contract.
     const words = error.details.replaceAll(/\s+/g, " ").slice(0, MAX_REASON_LENGTH);
     return new RateProblem("feed", `reading it failed: ${words}`);
   }

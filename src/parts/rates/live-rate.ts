@@ -6,7 +6,7 @@ import type { RateSource } from "./config.ts";
 import { createHttpRate } from "./http-rate.ts";
 import { type AskRate, type LiveValue, RateProblem } from "./rate.ts";
 
-/** Longest time that one question may take. */
+/** Longest time that one query may take. */
 const MAX_QUESTION_MS = 5_000;
 
 /** Rate of one live source, which gets one query at a time. The last good value is used until it is too old. */
@@ -87,7 +87,7 @@ export class LiveRate {
 
 /**
  * Queries a token's source once, for `jobgate check --online`.
- * @returns the problem at a key path below the token's; of a URL the message has the host
+ * @returns the problem at a key path below the token's; the message names only the host of a URL
  */
 export async function findRateProblem(source: RateSource): Promise<PeerProblem | undefined> {
   try {

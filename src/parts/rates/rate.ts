@@ -3,7 +3,10 @@ import type { TokenRate } from "../../x402/prices/token-rates.ts";
 /** Rate that a live source gave. */
 export type LiveValue = Required<TokenRate>;
 
-/** Asks a source once, within its time-out. @throws RateProblem */
+/**
+ * Queries a source once, within its time-out.
+ * @throws RateProblem
+ */
 export type AskRate = () => Promise<LiveValue>;
 
 /** A source gives no usable rate. The message is for the operator, and holds no URL, which may hold a key. */

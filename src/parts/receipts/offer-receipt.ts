@@ -15,7 +15,7 @@ export interface OfferPayload {
   readonly asset: string;
   readonly payTo: string;
   readonly amount: string;
-  /** Unix seconds until which the offer certainly stands. */
+  /** Unix seconds until which the offer is certainly valid. */
   readonly validUntil: number;
 }
 
@@ -94,7 +94,7 @@ function certainEnd({ ttlSecs, endSecs }: Offer, nowSecs: number): number {
   return nowSecs - (nowSecs % slotSecs) + ttlSecs;
 }
 
-/** The chain is the same for all: an offer's own is in its payload. */
+/** The chain is the same for all offers, because an offer's own chain is in its payload. */
 function domainOf(name: string) {
   return { name, version: "1", chainId: 1 } as const satisfies TypedDataDomain;
 }

@@ -24,7 +24,7 @@ import {
   type SignedReceipt,
 } from "./offer-receipt.ts";
 
-/** Most bytes of the offers as JSON. They go out in a header with `bazaar`, and come back in the payment's. */
+/** Most bytes of the offers as JSON. They are sent in a header with `bazaar`, and come back in the payment's header. */
 const MAX_BYTES = 2_560;
 /** Bound on the signed offers that are kept, up to 3 KB each, and on the signatures of receipts. */
 const MAX_REMEMBERED = 1_000;
@@ -38,7 +38,10 @@ export class ReceiptSigner implements ExtendsAnswers {
   readonly #clock: Clock;
   /** Keyed by the payloads, which stay the same for a minute. */
   readonly #signedOffers = boundedCache<string, Promise<OffersExtension>>(MAX_REMEMBERED);
-  /** Keyed by the payloads: results are asked for again, and a signature takes longer than the rest of an answer. */
+  /**
+   * Keyed by the payloads. Signatures are kept because results are requested again, and a signature takes longer than
+   * the rest of an answer.
+   */
   readonly #signatures = boundedCache<string, Promise<`0x${string}`>>(MAX_REMEMBERED);
   /** Names the key to verifiers who do not find it in `pay_to`. */
   readonly didRoute: ReturnType<typeof didRoute>;
@@ -54,7 +57,7 @@ export class ReceiptSigner implements ExtendsAnswers {
     this.didRoute = didRoute(parts.x402.publicUrl, this.#account);
   }
 
-  /** Returns the signed offers: the same object while the same offers are signed. */
+  /** Returns the signed offers, as the same object while the same offers are signed. */
   ofOffers(offers: readonly Offer[]): Promise<OffersExtension> {
     const payloads = offers.map((offer) => offerPayload(offer, this.#urls.of(offer.job), this.#clock()));
     const key = JSON.stringify(payloads);
@@ -66,7 +69,7 @@ export class ReceiptSigner implements ExtendsAnswers {
     return signed;
   }
 
-  /** Returns the receipt of a call that was paid for and delivered: the same one each time. */
+  /** Returns the receipt of a call that was paid for and delivered, which is the same each time. */
   async ofCall(call: CallState): Promise<{ readonly [OFFER_RECEIPT]: SignedReceipt } | undefined> {
     const { state, finishedAt, charge, job } = call;
     if (state !== "succeeded" || finishedAt === undefined || charge?.state === "released") return undefined;
@@ -77,7 +80,7 @@ export class ReceiptSigner implements ExtendsAnswers {
       resourceUrl: this.#urls.of(job),
       payer,
       issuedAt: Math.floor(finishedAt / 1000),
-      // A receipt may be shown around, and it stays the same when an operator learns the transaction later.
+      // A receipt may be shown to anyone, and it stays the same when an operator learns the transaction later.
       transaction: "",
     } as const;
     const signature = await this.#signReceipt(payload);

@@ -89,7 +89,7 @@ export class EvmRefunds implements RefundSender {
     });
   }
 
-  /** Finds the receipt of whichever of its bytes was mined, in a block that is part of the chain. */
+  /** Finds the receipt of whichever transaction of the record was mined, in a block that is part of the chain. */
   async #canonicalReceipt(record: TransactionRecord): Promise<Receipt | undefined> {
     const { chain } = this.#settler;
     if (record.signed === undefined) return undefined;

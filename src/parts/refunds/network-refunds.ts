@@ -32,12 +32,12 @@ interface Parts {
 
 /** Most refunds of a network that are being sent at a time. */
 const MAX_SENDING = 64;
-/** Refunds that one round looks at. */
+/** Refunds that one round reads. */
 const PAGE = 256;
 
 /**
- * Sends the refunds that are owed on one network, each by one transaction, and determines its outcome. One process does so
- * at a time, whose sender owns the queue. After a crash, it continues from the store.
+ * Sends the refunds that are owed on one network, each by one transaction, and determines its outcome. One process does
+ * so at a time: the process whose sender owns the queue. After a crash, it continues from the store.
  */
 export class NetworkRefunds implements BackgroundService {
   readonly #parts: Parts;
@@ -45,7 +45,7 @@ export class NetworkRefunds implements BackgroundService {
   readonly #short = new Set<string>();
   /** Balances by token, as they were last read. */
   readonly #held = new Map<string, { readonly amount: bigint; readonly readAt: number }>();
-  /** Call ID of the last refund that the round before looked at; 0 begins anew. */
+  /** Call ID of the last refund that the round before read; 0 begins anew. */
   #lookedAt = 0;
   readonly #loop: BackgroundLoop;
 
@@ -105,7 +105,10 @@ export class NetworkRefunds implements BackgroundService {
     if (owed.length > 0) await this.#send(owed, left);
   }
 
-  /** Ends the refunds whose transactions have ended. @returns the others */
+  /**
+   * Ends the refunds whose transactions have ended.
+   * @returns the other refunds
+   */
   async #finish(sending: readonly Refund[]): Promise<Refund[]> {
     const sent = sending.map(({ reference = "", ...refund }) => ({
       ...refund,
@@ -135,7 +138,7 @@ export class NetworkRefunds implements BackgroundService {
     return ended !== undefined && ended.state !== "sending";
   }
 
-  /** Sends as many as the account has tokens for, oldest first. Refunds that are being sent count as spent. */
+  /** Sends as many refunds as the account has tokens for, oldest first. Refunds that are being sent count as spent. */
   async #send(owed: readonly Refund[], sending: readonly Refund[]): Promise<void> {
     const { sender } = this.#parts;
     const free = new Map<string, bigint>();
@@ -148,7 +151,7 @@ export class NetworkRefunds implements BackgroundService {
       const rest = (free.get(asset) ?? 0n) - BigInt(amount);
       if (waiting.has(asset) || rest < 0n) {
         waiting.add(asset);
-        // The balance may lack the amount of a refund that is being sent already: then the account is not short.
+        // The balance may lack the amount of a refund that is being sent already. The account is not short then.
         if (!sending.some((one) => one.asset === asset)) await this.#noteShort(refund);
       } else {
         free.set(asset, rest);

@@ -21,7 +21,7 @@ import { REFUNDS } from "./store/module.ts";
 
 /** Longest time of one RPC call. */
 const RPC_TIMEOUT_MS = 5_000;
-/** Time between the two looks at the chain that must agree that a payment was not made. */
+/** Time between the two observations of the chain that must agree that a payment was not made. */
 const SECOND_LOOK_MS = 500;
 const ROUND_MS = 1_000;
 
@@ -66,7 +66,7 @@ export class Refunds implements BackgroundService {
     this.#add(parts.tokens);
   }
 
-  /** Sends from now on. Needs no chain to answer yet. */
+  /** Sends refunds from now on. The start succeeds even if no chain answers yet. */
   async start(): Promise<void> {
     await Promise.all([...this.#networks.values()].map(({ refunds }) => refunds.start()));
   }
@@ -127,7 +127,8 @@ export class Refunds implements BackgroundService {
     const settler = new NetworkSettler({
       ...common,
       ...services,
-      // A queue and an owner of its own: payments are never signed by the refund account, nor refunds by a settler's.
+      // Refunds have a queue and an owner of their own, because the refund account never signs payments, and a
+      // settler's account never signs refunds.
       queue: `${network}/refunds`,
       accounts: [this.#account],
       senderOf: () => undefined,

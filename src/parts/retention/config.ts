@@ -6,7 +6,7 @@ import { days } from "../../config/value-types.ts";
 
 /** Ages, since the end, at which the store deletes entries. Undefined if the entries are kept. */
 const ages = z.object({
-  /** Results, and how paid calls ended: until then their clients can ask for them. */
+  /** Results and outcomes of paid calls. Until this age, their clients can read them. */
   resultsDays: days().default(30),
   /** Finished JobCalls in the operator's lists. */
   callsDays: days().default(90),

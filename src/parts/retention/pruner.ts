@@ -13,7 +13,10 @@ const HOUR_MS = 3_600_000;
 const ROUNDS_PER_AGE = 24;
 const MIN_ROUND_MS = 1_000;
 const MAX_FIRST_ROUND_MS = 60_000;
-/** Length of the pause after a step, as a multiple of the step: the pruner takes a small part of the store's time. */
+/**
+ * Length of the pause after a step, as a multiple of the step, so that the pruner takes a small part of the store's
+ * time.
+ */
 const PAUSE_FACTOR = 12;
 const MIN_PAUSE_MS = 5;
 const DEAD_LETTERS_AT_ONCE = 100;
@@ -25,7 +28,10 @@ interface Parts {
   readonly logger: Logger;
 }
 
-/** Forgets what is older than `[store.retention]` says: in rounds, in the background, one small step after the other. */
+/**
+ * Forgets what is older than `[store.retention]` says. It works in rounds, in the background, one small step after the
+ * other.
+ */
 export class Pruner implements BackgroundService {
   readonly #parts: Parts;
   /** Ages in the order of pruning: a payment is forgotten after its call and its result. */
@@ -105,7 +111,7 @@ export class Pruner implements BackgroundService {
     return dropped;
   }
 
-  /** Waits for a step, and after it as long as leaves the store to others. */
+  /** Waits for a step, and then long enough to leave the store to other work. */
   async #inTurn<Outcome>(step: Promise<Outcome>): Promise<Outcome> {
     const startedAt = performance.now();
     const outcome = await step;

@@ -32,7 +32,8 @@ export function runJobProgram(program: JobProgram, job: Job): Promise<Result> {
     let child: ChildProcessByStdio<Writable, Readable, Readable>;
     try {
       const env = { ...program.env, ...jobVariables(job) };
-      // A process group of its own: its children end with it, and Ctrl-C reaches run-each alone.
+      // The program has a process group of its own, so that its children end with it, and Ctrl-C reaches run-each
+      // alone.
       child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe"], detached: true });
     } catch (error) {
       return reject(cannotStart(command, error));
@@ -120,6 +121,6 @@ function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // It has already ended.
+    // The program has already ended.
   }
 }

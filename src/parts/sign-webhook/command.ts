@@ -11,7 +11,7 @@ interface SignWebhookOptions {
   readonly endpoint: string;
   readonly body: string;
   readonly deliveryId?: string;
-  /** `env:NAME`; parsed in the action, because commander quotes what it refuses. */
+  /** `env:NAME`. The action parses it, because commander quotes values that it refuses. */
   readonly key?: string;
 }
 

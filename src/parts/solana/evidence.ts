@@ -124,7 +124,7 @@ function searchFor({ transaction, destination, memo }: Transfer) {
   return { messageHash: transaction.messageHash, account: destination, memo };
 }
 
-/** Decides by a finalized transaction. A transaction that failed has landed, too, and its message cannot land again. */
+/** Decides by a finalized transaction. A transaction that failed has also landed, and its message cannot land again. */
 function decide(transfer: Transfer, intent: PaymentIntent, landed: LandedTransaction): Evidence {
   if (landed.hasFailed) return { kind: "not_paid", reason: "the transaction failed, and moved nothing" };
   if (isPaid(transfer, intent, landed)) return paid(landed);

@@ -22,7 +22,7 @@ const OWN_KINDS = [
 ];
 /** Kinds of events that only timelines have. */
 const OF_TIMELINES = ["payment-begun"];
-/** Kinds of events that parts tell. */
+/** Kinds of events that parts report. */
 const KINDS_OF_PARTS = EVENT_KINDS.filter((kind) => ![...OWN_KINDS, ...OF_TIMELINES].includes(kind));
 const MAX_HISTORY = 500;
 
@@ -93,7 +93,7 @@ async function tail(options: TailOptions): Promise<void> {
   }
 }
 
-/** Widths of the columns: events come one by one. */
+/** Widths of the columns. They are fixed, because events come one by one. */
 const CALL_WIDTH = 9;
 const KIND_WIDTH = 18;
 

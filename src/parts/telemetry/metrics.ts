@@ -3,8 +3,8 @@ import type { BucketCounts, HistogramInstrument, Instrument } from "../../core/i
 import type { Counter, Histogram } from "../../core/telemetry.ts";
 
 /*
- * Counters and histograms whose series are looked up by their labels once, and then only added to: 0.02 µs. prom-client
- * looks up the series at each use, 0.5 to 1 µs. Its registry reads these as its own.
+ * Counters and histograms whose series are looked up by their labels once, and then only added to, which takes 0.02 µs.
+ * prom-client looks up the series at each use, which takes 0.5 to 1 µs. Its registry reads these metrics as its own.
  */
 
 type Labels = Readonly<Record<string, string>>;

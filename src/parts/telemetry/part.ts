@@ -5,7 +5,7 @@ import type { Part } from "../../part.ts";
 export const part: Part = {
   paths: { operator: ["/metrics"] },
   async telemetry(logger) {
-    // Loaded late, because every command that reads a configuration loads this face.
+    // The modules are loaded late, because every command that reads a configuration loads this file.
     const [{ countEvents, ProcessTelemetry }, { startTracing }] = await Promise.all([
       import("./process-telemetry.ts"),
       import("./start-tracing.ts"),

@@ -12,7 +12,7 @@ export interface UnsignedCall {
   readonly fees: Fees;
 }
 
-/** Account that pays for gas. Its key stays in here. */
+/** Account that pays for gas. Its key never leaves this object. */
 export class SettlerAccount {
   readonly #account: LocalAccount;
 

@@ -229,7 +229,10 @@ export class BatchSigner {
   }
 }
 
-/** Adds a transaction to the lane with the fewest, of the lanes that have room and can pay for it; to none if none has. */
+/**
+ * Adds a transaction to the lane with the fewest transactions, of the lanes that have room and can pay for it. Adds it
+ * to no lane if there is no such lane.
+ */
 function assign(
   record: TransactionRecord,
   gas: bigint,

@@ -22,7 +22,7 @@ export interface Receipt {
   readonly logs: readonly RawLog[];
 }
 
-/** Most gas of one settlement: a payer that is a contract decides how much its signature costs to check. */
+/** Most gas of one settlement, because a payer that is a contract decides how much its signature costs to check. */
 export const MAX_SETTLEMENT_GAS = 500_000n;
 /** Selector of `balanceOf(address)`. */
 const BALANCE_OF = "0x70a08231";
@@ -125,8 +125,8 @@ export class SettlerChain {
   }
 
   /**
-   * Finds the transaction that used a nonce, in the blocks up to one. The RPC has no method for this, so the search finds
-   * the block in which the account's count passed the nonce.
+   * Finds the transaction that used a nonce, in the blocks up to a given block. The RPC has no method for this, so the
+   * search finds the block in which the account's count passed the nonce.
    * @returns its hash; undefined while the nonce is unused at that block
    * @throws RpcError when the node no longer has the state of that time
    */

@@ -4,14 +4,14 @@ export interface Fees {
   readonly maxPriorityFeePerGas: bigint;
 }
 
-/** Fees as the chain is now. */
+/** Current fees of the chain. */
 export interface FeeMarket {
   readonly baseFeePerGas: bigint;
   readonly tip: bigint;
 }
 
 /**
- * Fees of a new transaction: room for the base fee to double, as long as the cap allows.
+ * Fees of a new transaction. They leave room for the base fee to double, as far as the cap allows.
  * @returns undefined while the base fee alone exceeds the cap
  */
 export function newFees({ baseFeePerGas, tip }: FeeMarket, maxFeePerGasWei: bigint): Fees | undefined {
@@ -21,7 +21,7 @@ export function newFees({ baseFeePerGas, tip }: FeeMarket, maxFeePerGasWei: bigi
 }
 
 /**
- * Fees that replace a transaction at its nonce: nodes ask for 10 % to 12.5 % more of both.
+ * Fees that replace a transaction at its nonce: nodes require both fees to be 10 % to 12.5 % higher.
  * @returns undefined when the cap does not allow them
  */
 export function raisedFees(

@@ -45,13 +45,13 @@ export class Funds {
     return reading;
   }
 
-  /** Balances as they were last read, and has them read again. */
+  /** Returns balances as they were last read, and begins to read them again. */
   lastBalances(): ReadonlyMap<string, bigint> {
     this.balances().catch(() => undefined);
     return this.#last;
   }
 
-  /** Returns balances as they were last read, and when; nothing before that. */
+  /** Returns balances as they were last read, and when; empty before the first read. */
   holdings(): Holding[] {
     const { network } = this.#parts;
     const of = { network, symbol: coinOf(network), asset: undefined, decimals: 18, readAt: this.#lastAt };
@@ -77,8 +77,8 @@ export class Funds {
   }
 
   /**
-   * Balances of the accounts to send from: accounts with enough, or all if none has. A payment that was verified while there
-   * was enough should settle.
+   * Balances of the accounts to send from: the accounts that hold enough, or all accounts if none does. A payment that
+   * was verified while there was enough should settle.
    */
   async usable(): Promise<ReadonlyMap<string, bigint>> {
     const balances = await this.balances();

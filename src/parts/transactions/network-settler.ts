@@ -95,7 +95,7 @@ export class NetworkSettler implements BackgroundService {
     return this.#sender.stop();
   }
 
-  /** This process sends the queue's transactions. */
+  /** True while this process sends the queue's transactions. */
   get isOwner(): boolean {
     return this.#sender.isOwner;
   }

@@ -30,23 +30,24 @@ interface Parts {
 /** Time for which the network's lock is held, and after which it is renewed. */
 const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
-/** First and longest time between looks at the chain while a transaction waits to be mined. */
+/** First and longest time between checks of the chain while a transaction waits to be mined. */
 const FIRST_LOOK_MS = 25;
 const LONGEST_LOOK_MS = 500;
-/** Time between looks while transactions are mined but not final. */
+/** Time between checks while transactions are mined but not final. */
 const FINAL_LOOK_MS = 2_000;
-/** Time between looks at what other processes queue. */
+/** Time between checks for transactions that other processes queue. */
 const SHARED_QUEUE_MS = 200;
 /** Most queued transactions that one step reads: more than it signs, because some may have to wait. */
 const QUEUE_PAGE = 4 * BATCH;
 
 /**
- * Sends the queued transactions of one network: signs them with the next nonces, journals the bytes, broadcasts them and
- * follows them until they are final. One process does so at a time. What it needs after a crash is in the journal.
+ * Sends the queued transactions of one network: signs them with the next nonces, journals the bytes, broadcasts them
+ * and follows them until they are final. One process does so at a time. Everything that it needs after a crash is in
+ * the journal.
  */
 export class Sender implements BackgroundService {
   readonly #parts: Parts;
-  /** Undefined while another process owns the network, and after a failed write: then the journal is read anew. */
+  /** Undefined while another process owns the network, and after a failed write, so that the journal is read anew. */
   #sent: SentTransactions | undefined;
   #lookMs = FIRST_LOOK_MS;
   readonly #broadcasts = new Set<Promise<void>>();
@@ -83,7 +84,7 @@ export class Sender implements BackgroundService {
     await this.#lock.giveUp(this.#parts.logger);
   }
 
-  /** Looks at the queue now. */
+  /** Checks the queue now. */
   poke(): void {
     this.#loop.wake();
   }
@@ -136,7 +137,10 @@ export class Sender implements BackgroundService {
     return isOwner;
   }
 
-  /** Reads what was signed, here or by the process before. Its bytes are broadcast again by the next look at the chain. */
+  /**
+   * Reads the transactions that were signed, here or by the process before. The next check of the chain broadcasts
+   * their bytes again.
+   */
   async #load(head: Head): Promise<SentTransactions> {
     const { journal, network, chain, clock } = this.#parts;
     const sent = new SentTransactions(chain, clock);
@@ -172,7 +176,7 @@ export class Sender implements BackgroundService {
     this.#lookMs = FIRST_LOOK_MS;
   }
 
-  /** After a write that failed, or may have, the journal alone tells what is so. */
+  /** After a write that failed or may have failed, only the journal shows the state. */
   async #write<Outcome extends string>(expected: Outcome, write: () => Promise<Outcome>): Promise<void> {
     try {
       const outcome = await write();
@@ -183,7 +187,7 @@ export class Sender implements BackgroundService {
     }
   }
 
-  /** Not waited for: the chain tells what became of it, whatever the node answers. */
+  /** The broadcast is not awaited, because the chain shows its outcome, whatever the node answers. */
   #broadcast({ record }: Sent, sent: SentTransactions): void {
     const { chain, network, logger } = this.#parts;
     const { reference, signed } = record;

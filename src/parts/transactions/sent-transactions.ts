@@ -14,31 +14,31 @@ export interface Sent {
   /** Time and block at which it was signed, or first seen here. */
   readonly sinceMs: number;
   readonly sinceBlock: bigint;
-  /** Time of the last broadcast; undefined: not yet from here. */
+  /** Time of the last broadcast; undefined if this process has not broadcast it yet. */
   readonly broadcastAtMs?: number | undefined;
   /** Time at which its nonce was first seen used without a receipt. */
   readonly missingSinceMs?: number | undefined;
 }
 
-/** Changes that a look at the chain found, for the sender to act on. */
+/** Changes that a check of the chain found, for the sender to act on. */
 export interface Findings {
   /** References of transactions that the chain now shows as mined. */
   readonly mined: readonly string[];
-  /** Lost their nonce to another program's transaction. To be recorded in the journal. */
+  /** Ends of transactions that lost their nonce to another program's transaction, to be recorded in the journal. */
   readonly ends: readonly TransactionEnd[];
-  /** Not mined: to be broadcast, again or for the first time. */
+  /** Transactions that are not mined, to be broadcast again or for the first time. */
   readonly unheard: readonly Sent[];
-  /** Not mined for long: to be replaced by fee. */
+  /** Transactions that have long not been mined, to be replaced at a higher fee. */
   readonly stuck: readonly Sent[];
 }
 
-/** Blocks upon a transaction's own after which it counts as final. */
+/** Blocks after a transaction's own block from which on the transaction is treated as final. */
 const FINAL_BLOCKS = 12n;
-/** Time after which it counts as final on a chain without new blocks. */
+/** Time after which a transaction is treated as final on a chain without new blocks. */
 const FINAL_MS = 600_000;
-/** Time between looks for final transactions: recording them takes a commit, which payments wait for. */
+/** Time between checks for final transactions, because recording them takes a commit, which payments wait for. */
 const FINAL_LOOK_MS = 1_000;
-/** Blocks without a transaction, or time, after which it counts as stuck. */
+/** Blocks without a transaction, or time, after which the transaction is treated as stuck. */
 const STUCK_BLOCKS = 5n;
 const STUCK_MS = 30_000;
 /** Time after which bytes are broadcast again, because a node may have forgotten them. */
@@ -88,7 +88,7 @@ export class SentTransactions {
       .sort((a, b) => a.record.signed.nonce - b.record.signed.nonce);
   }
 
-  /** Asks the chain for the accounts' transaction counts, and for receipts where they have passed a nonce. */
+  /** Queries the chain for the accounts' transaction counts, and for receipts where they have passed a nonce. */
   async look(head: Head): Promise<Findings> {
     const accounts = new Set([...this.#byReference.values()].map(({ record }) => record.signed.account));
     const found = await Promise.all([...accounts].map((account) => this.#lookAt(account, head)));
@@ -103,7 +103,7 @@ export class SentTransactions {
   async #lookAt(account: string, head: Head): Promise<Findings> {
     const count = await this.#chain.transactionCount(account);
     for (const sent of this.#byReference.values()) {
-      // The block was reorganised, or this node lags: its bytes are broadcast again below.
+      // The block was reorganised, or this node lags. The bytes of the transaction are broadcast again below.
       if (isAccount(sent.record, account) && sent.receipt && sent.record.signed.nonce >= count)
         this.#update(sent.record.reference, { receipt: undefined, broadcastAtMs: undefined });
     }
@@ -132,8 +132,8 @@ export class SentTransactions {
   }
 
   /**
-   * Takes transactions back whose nonce another program used with the same key. A missing receipt alone proves nothing: the
-   * node may lag. So a block that is deep enough has to show the other transaction.
+   * Takes transactions back whose nonce another program used with the same key. A missing receipt alone proves nothing,
+   * because the node may lag. So a block that is deep enough has to show the other transaction.
    */
   async #usedByOthers(missing: readonly Sent[], head: Head): Promise<TransactionEnd[]> {
     const ends: TransactionEnd[] = [];
@@ -151,7 +151,7 @@ export class SentTransactions {
     return ends;
   }
 
-  /** Ends of transactions whose block is deep enough and still part of the chain. Looks once a second. */
+  /** Ends of transactions whose block is deep enough and still part of the chain. Checks once a second. */
   async final(head: Head): Promise<TransactionEnd[]> {
     if (!this.#isPast(this.#finalLookAtMs, FINAL_LOOK_MS)) return [];
     this.#finalLookAtMs = this.#clock();

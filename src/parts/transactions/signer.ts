@@ -9,7 +9,7 @@ interface Parts {
   readonly chain: SettlerChain;
   readonly transactions: Transactions;
   readonly addresses: readonly Hex[];
-  /** Address that alone can settle the payment; absent: any. */
+  /** Address that alone can settle the payment; undefined if any address can. */
   readonly sender: string | undefined;
   /** Token units to move, which may be less than was signed. */
   readonly amount: bigint;
@@ -32,9 +32,9 @@ interface ContractCall {
 const AMOUNT_AT: Readonly<Record<string, number>> = { settle: 1, settleWithPermit: 2 };
 
 /**
- * Signer that the SDK's scheme uses to verify and to settle one payment. Nothing is signed here: a settlement is queued in
- * the journal, and the sender signs it. It also notes what the scheme does not tell: whether the chain was silent, and
- * under which hash the settlement was mined.
+ * Signer that the SDK's scheme uses to verify and to settle one payment. Nothing is signed here: a settlement is queued
+ * in the journal, and the sender signs it. It also records what the scheme does not report: whether the chain was
+ * silent, and under which hash the settlement was mined.
  */
 export class PaymentSigner implements FacilitatorEvmSigner {
   readonly #parts: Parts;
@@ -47,7 +47,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     this.#parts = parts;
   }
 
-  /** The error that kept a question from being answered, or the settlement from being queued: then no verdict counts. */
+  /** The error that kept a query from being answered, or the settlement from being queued. No verdict is used then. */
   get silence(): unknown {
     return this.#silence;
   }
@@ -63,8 +63,8 @@ export class PaymentSigner implements FacilitatorEvmSigner {
   }
 
   /**
-   * Tells the scheme of the transaction that an earlier settlement of this payment queued, so that it waits for that
-   * one, rather than verify a payment again that may be mined already.
+   * Reports to the scheme the transaction that an earlier settlement of this payment queued. The scheme then waits for
+   * that transaction, and does not verify again a payment that may already be mined.
    */
   readonly earlierSettlement: PendingSettlementStore = {
     get: async () => {
@@ -80,7 +80,10 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     return this.#parts.addresses;
   }
 
-  /** The scheme simulates a settlement of the whole ceiling, which the payer need not hold: the amount is simulated. */
+  /**
+   * The scheme simulates a settlement of the whole ceiling, which the payer need not hold, so the amount is simulated
+   * instead.
+   */
   async readContract({ address, abi, functionName, args: asked }: ContractCall): Promise<unknown> {
     const at = this.#parts.sender === undefined ? undefined : AMOUNT_AT[functionName];
     const args = at === undefined ? asked : asked?.with(at, this.#parts.amount);
@@ -92,8 +95,8 @@ export class PaymentSigner implements FacilitatorEvmSigner {
   }
 
   /**
-   * Asks once for each address: the scheme asks several times. Never rejects, because the scheme leaves a check of the
-   * token running when it refuses early, and its rejection would end the process.
+   * Queries the chain once for each address, because the scheme asks several times. Never rejects, because the scheme
+   * leaves a check of the token running when it refuses early, and its rejection would end the process.
    */
   getCode({ address }: { readonly address: Hex }): Promise<Hex> {
     let code = this.#codes.get(address);

@@ -24,9 +24,9 @@ class TransactionPending extends Error {
   override readonly name = "TransactionPending";
 }
 
-/** Time between looks while this process sends: it hears of changes at once. */
+/** Time between checks while this process sends, because it learns of changes at once. */
 const OWN_POLL_MS = 1_000;
-/** Time between looks while another process sends. */
+/** Time between checks while another process sends. */
 const OTHER_POLL_MS = 200;
 
 /** Transactions of one network, as a payment uses them: queue one, wait for its hash, wait for its receipt. */

@@ -54,7 +54,7 @@ function requirementsOf(
   };
 }
 
-/** The current version says the same in other fields. */
+/** The current version has the same values in other fields. */
 function toCurrent(asked: Required): ReturnType<WireVersion["toCurrent"]> {
   const payload = asked.payload as PaymentPayloadV1;
   const requirements = asked.requirements as PaymentRequirementsV1;

@@ -37,7 +37,7 @@ export interface CallLookup {
   resultBytes(): Promise<number>;
 }
 
-/** True if the job has succeeded and its charge is not certain yet. */
+/** Result of a call, as {@link CallLookup.findResult} returns it. */
 export interface StoredResult extends Omit<JobResult, "body" | "storedBytes"> {
   readonly size: number;
   /** Undefined if the result is larger than a chunk: {@link CallLookup.readResult} reads it. */

@@ -51,7 +51,7 @@ export async function requireFittingLog(path: string): Promise<void> {
     const [problem] = await inspection.check().catch((error) => [reasonOf(error)]);
     if (problem === undefined) return;
     throw new Error(
-      `${path} is not the file that was served, and does not fit to ${path}-wal (${problem}): put that file back, or restore a backup`,
+      `${path} is not the file that was served, and does not fit ${path}-wal (${problem}): put that file back, or restore a backup`,
     );
   } finally {
     await inspection.close();

@@ -60,7 +60,7 @@ export class DecidedPayments {
     const found = await evidence.look(asAuthorized(record), transactionOf(record.settlement));
     if (found.kind === "open" || (found.kind === "paid" && found.mayBeReplaced)) return;
     if (found.kind === "paid") return void (await journal.finalizePayment(record.key, found.blockNumber));
-    const reason = `sold before its block was final, which it did not become: ${found.reason}`;
+    const reason = `sold before its block was final, and the block did not become final: ${found.reason}`;
     if (!(await journal.contradictPayment(record.key, reason))) return;
     this.#recorder.countContradiction("settled", record);
     logger.error(

@@ -331,5 +331,5 @@ export class Settlement {
 
 function refusalOf(usedUp: string, { nonces = [] }: SettleOptions): Error {
   const found = nonces.find(({ nonce }) => nonce.key === usedUp);
-  return found?.refusal() ?? new Error("a nonce that nobody asked for is used up");
+  return found?.refusal() ?? new Error("a nonce that this payment does not have is used up");
 }

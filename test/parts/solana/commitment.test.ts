@@ -90,7 +90,7 @@ it.each([0, AFTER])(
     expect(await paymentOf(answer.call_id)).toMatchObject({
       state: "PAYMENT_STATE_SETTLED",
       reason:
-        "sold before its block was final, which it did not become: the transaction failed, and moved nothing",
+        "sold before its block was final, and the block did not become final: the transaction failed, and moved nothing",
     });
     expect(await alerts()).toEqual([counted + 1, logged + 1]);
     expect(await shop.send(payment, { job })).toMatchObject({ status: 202, call_id: answer.call_id });

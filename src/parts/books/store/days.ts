@@ -124,8 +124,8 @@ function toSum(row: SummedRow): MovementSum {
 type Order = (a: MovementSum, b: MovementSum) => number;
 
 /**
- * Days first, then jobs, and last what is not of one job; each with its tokens, the token with the most payments first, and
- * the coin that fees are paid in last.
+ * Orders sums by day, then by job. Sums that belong to no single job come last. The sums of one day and job are in the
+ * order of their payments, the most first. The coin in which fees are paid comes last.
  */
 const bySymbol: Order = (a, b) =>
   byDayAndJob(a, b) ||

@@ -3,8 +3,8 @@ import type { SentMoney } from "../../../store/machine/changes.ts";
 /** The books: every movement of money, written with the change that made it known, and kept when payments are pruned. */
 export interface Books {
   /**
-   * Lists movements, oldest first: those after a place and before a time. What was listed of a time that has passed stays as
-   * it is, because each movement has the time at which it was written.
+   * Lists the movements after a place and before a time, oldest first. The list of a time that has passed does not
+   * change, because each movement has the time at which it was written.
    */
   listMovements(period: {
     readonly after: MovementPlace;
@@ -16,7 +16,10 @@ export interface Books {
   sumMovements(period: SummedPeriod): Promise<readonly MovementSum[]>;
 }
 
-/** Days to sum, and what a sum is of: a token always, because tokens are not added to each other, and a job or a day. */
+/**
+ * Days to sum, and the grouping of the sums. Each sum is of one token, because tokens are not added to each other, and
+ * can also be of one job or one day.
+ */
 export interface SummedPeriod {
   /** Days since 1970, in UTC. */
   readonly from: number;
@@ -28,21 +31,21 @@ export interface SummedPeriod {
 /** `network` has the sums of `token`, in another order. */
 export type MovementGroup = "token" | "network" | "job" | "day";
 
-/** Sums of movements in one token, in base units. All but `corrected` and `net` are 0 or more. */
+/** Sums of movements in one token, in base units. All sums except `corrected` and `net` are 0 or more. */
 export interface MovementSum extends Pick<Movement, "network" | "token" | "decimals"> {
   readonly day: number | undefined;
-  /** Undefined if jobs are not told apart, and for what is not of one job: fees and losses. */
+  /** Undefined if the sums are not by job, and for fees and losses, which belong to no single job. */
   readonly job: { readonly serviceId: bigint; readonly jobIndex: number } | undefined;
   /** Number of payments and charges. */
   readonly payments: bigint;
   readonly sold: bigint;
   readonly refunded: bigint;
-  /** Given back in payment channels. */
+  /** Amount that was given back in payment channels. */
   readonly chargedBack: bigint;
   readonly lost: bigint;
   readonly fees: bigint;
   readonly corrected: bigint;
-  /** Everything sold and corrected, minus all else. */
+  /** `sold` and `corrected`, minus all other amounts. */
   readonly net: bigint;
 }
 
@@ -56,14 +59,15 @@ export interface MovementPlace {
 /**
  * - `payment`: received for a job at a fixed price.
  * - `charge`: received for a job that is charged after it ran.
- * - `correction`: takes back a payment that the operator closed as paid, and the chain shows as not paid; or adds what the
- *   authorization of a released payment moved.
+ * - `correction`: takes back a payment that the operator closed as paid and that the chain shows as not paid; or adds
+ * the money that the authorization of a released payment moved.
  *
- * Any other is the kind of a transaction of the seller that moved money ({@link SentMoney}), such as `network_fee`.
+ * Any other kind is the kind of a transaction of the seller that moved money ({@link SentMoney}), such as
+ * `network_fee`.
  */
 export type MovementKind = "payment" | "charge" | "correction" | SentMoney["as"];
 
-/** One change of one account's balance. What is not known is absent. */
+/** One change of one account's balance. Fields whose values are not known are left out. */
 export interface Movement extends MovementPlace {
   readonly kind: MovementKind;
   /** CAIP-2. */
@@ -71,7 +75,7 @@ export interface Movement extends MovementPlace {
   /** Undefined means the network's own coin, in which fees are paid. */
   readonly token?: { readonly asset: string; readonly symbol: string } | undefined;
   readonly decimals: number;
-  /** Base units, decimal: negative when they leave the account. */
+  /** Base units, decimal; negative if the money leaves the account. */
   readonly amount: string;
   /** Own account. */
   readonly account?: string | undefined;
@@ -87,7 +91,7 @@ export interface Movement extends MovementPlace {
         readonly jobIndex: number;
         /** Price of the job: wei in decimal, or dollars such as `$0.01`. */
         readonly price: string;
-        /** Whole tokens for one unit of the price's currency, when the offer was made. */
+        /** Whole tokens for one unit of the price's currency, at the time of the offer. */
         readonly rate?: string | undefined;
       }
     | undefined;

@@ -74,7 +74,7 @@ export interface Callback {
   readonly id: number;
   readonly event: string;
   readonly callId: number;
-  /** When the event happened, Unix milliseconds. */
+  /** Time of the event, Unix milliseconds. */
   readonly at: number;
   /** JSON object that describes the event. */
   readonly data: string;

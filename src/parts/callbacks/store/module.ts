@@ -79,7 +79,7 @@ interface CountedCallbacks {
   readonly oldestCallback: readonly { readonly at: number | null }[];
 }
 
-/** Number of callbacks in each state, and the time of the oldest pending one. */
+/** Number of callbacks in each state, and the time of the oldest pending callback. */
 const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: {
     callbacks: ({ schema }) => ({

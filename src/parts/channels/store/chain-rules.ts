@@ -38,7 +38,8 @@ export function merged(
 /**
  * Returns a new channel for a deposit that the chain shows and the store does not know: the payer signed the deposit, and another account
  * sent it. The payer's voucher has bought nothing.
- * @returns undefined for a channel without a deposit, and for a channel that was claimed, paid back or withdrawn from: another store has it
+ * @returns undefined for a channel without a deposit, and for a channel that was claimed, paid back or withdrawn from,
+ * because another store has it
  */
 export function adopted(opened: OpenedChannel, chain: SeenChannel, now: number): ChannelRow | undefined {
   const isUntouched = [chain.totalClaimed, chain.refundNonce].every((sum) => BigInt(sum) === 0n);

@@ -51,7 +51,8 @@ export function addTo(program: Command): void {
 
   addOperatorCommand(deadLetters, {
     name: "groups",
-    description: "Count dead letters by job and reason, whatever numbers it has, the largest group first.",
+    description:
+      "Count dead letters by job and reason, whatever numbers the reason has, the largest group first.",
     example: 'dead-letters groups --text "no ink"',
     takes: [
       option("--text <text>", "only groups with this text in their reason, in any letter case"),

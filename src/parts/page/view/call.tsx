@@ -162,7 +162,7 @@ function Timeline({ events }: { events: readonly Event[] }) {
   );
 }
 
-/** Names of steps where the state after them says less. */
+/** Names of steps that say more than the state after the step. */
 const STEP_NAMES: Readonly<Record<string, string>> = {
   accepted: "accepted",
   delivered: "delivered",

@@ -292,7 +292,10 @@ function Runners() {
   );
 }
 
-/** Returns a job ID with the names of the jobs and endpoints that have it: runners take all of them. */
+/**
+ * Returns a function that adds to a job ID the names of the jobs and endpoints that have the ID. Runners take the
+ * JobCalls of all of them.
+ */
 function useNamesOfJobs(): (jobId: bigint) => string {
   const endpoints = useEndpoints().data?.endpoints ?? [];
   return (jobId) => {

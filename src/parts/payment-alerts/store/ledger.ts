@@ -19,7 +19,7 @@ export type PaymentAlertKind = "charge_lost" | "paid" | "not_paid";
 export interface PaymentAlert {
   readonly id: number;
   readonly kind: PaymentAlertKind;
-  /** When it became known, Unix milliseconds. */
+  /** Time at which the problem became known, Unix milliseconds. */
   readonly at: number;
   readonly callId: number;
   readonly serviceId: bigint;

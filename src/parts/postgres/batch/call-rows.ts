@@ -34,9 +34,9 @@ const UPDATE_CALLS = statement(
 );
 const ENDED_COLUMNS =
   "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
-// Keeps the outcomes of JobCalls, and the results of paid JobCalls: $3 has all bytes, $5 the offset of each result. Without
-// a result there is no body, which differs from an empty one. $9 has status, headers and size in chunks of results that have
-// any, by call ID.
+// Keeps the outcomes of JobCalls, and the results of paid JobCalls: $3 has all bytes, $5 the offset of each result. A
+// JobCall without a result has no body, which differs from an empty body. $9 has status, headers and size in chunks of
+// results that have any, by call ID.
 const FINISH_CALLS = statement(
   "finish_calls",
   `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${ENDED_COLUMNS}),

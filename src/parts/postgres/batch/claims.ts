@@ -79,7 +79,7 @@ const claimOfJobs = (
 
 const CLAIM_OF_JOBS = claimOfJobs("claim_of_jobs", { cte: "SELECT unnest($6::text[])", where: "TRUE" });
 
-// Steps from job to job in the index, so that the queue of an excepted job is not read.
+// Steps from job to job in the index, so that the queue of an excluded job is not read.
 const READY_JOBS = `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready')
          UNION ALL
         SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready' AND job_id > job.id)
@@ -127,8 +127,9 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
 const NOTHING: Found = { calls: [], dead: [], suspectsLeft: false };
 
 /**
- * Claims of a batch, which run after its other operations, so that they get the JobCalls that these made ready. Leases and
- * delays that ran out end once for the whole batch: the first entry reports the dead letters among them.
+ * Claims of a batch, which run after its other operations, so that the claims get the JobCalls that those operations
+ * made ready. Leases and delays that ran out end once for the whole batch: the first entry reports the dead letters
+ * among them.
  */
 export class Claims {
   readonly #entries: readonly ClaimEntry[];

@@ -40,7 +40,7 @@ const SUM_OPEN = statement<{ network: string; asset: string; payer: string; unit
     GROUP BY network, asset, payer`,
 );
 
-/** Longest time for which a payment waits for its batch, as a rule: the age of its funds was measured before that wait. */
+/** Longest time for which a payment usually waits for its batch. The age of its funds was measured before that wait. */
 const QUEUED_MS = 250;
 
 /** Counts the JobCalls that `max_pending` excludes. The count is only worth its cost if the queue looks full. */

@@ -19,7 +19,7 @@ export interface CommitterOptions extends RunBatchOptions {
   readonly timeouts: PostgresTimeouts;
   readonly logger: Logger | undefined;
   readonly isClosing: () => boolean;
-  /** Called for each batch before its COMMIT, which notes its ID: a simulated server learns what it commits. */
+  /** Called for each batch before the COMMIT that notes its ID, so that a simulated server learns what it commits. */
   readonly onRan: ((id: string, operations: readonly Operation[], batch: RanBatch) => void) | undefined;
   /** Called for each batch once it is durable, before the callers of its operations get their outcomes. */
   readonly onCommitted: (batch: RanBatch, operations: readonly Operation[]) => void;
@@ -136,7 +136,7 @@ type Attempt =
   /** The connection was lost between the COMMIT and its answer. */
   | { readonly kind: "unanswered"; readonly batch: RanBatch; readonly error: unknown };
 
-/** Rejects when the connection was lost before the COMMIT was sent, or is unusable: then nothing was committed. */
+/** Rejects when the connection was lost before the COMMIT was sent, or is unusable. Nothing was committed then. */
 async function attemptOn(
   client: ClientBase,
   operations: readonly Operation[],
@@ -157,7 +157,7 @@ async function attemptOn(
     await commit(sql, batch, { id, isNoted: operations.some(({ name }) => NOTED.has(name)) });
     return { kind: "committed", batch };
   } catch (error) {
-    // One of the statements before the COMMIT.
+    // The error is of a statement before the COMMIT.
     if (isReadOnly(error)) throw error;
     // Only a connection that still works shows that the COMMIT was not executed before the error.
     const livesOn =

@@ -63,7 +63,7 @@ function askForOutcome(writers: ConnectionPool, batchId: string, startedAt: numb
     const [abandoned] = await sql.run(ABANDON_BATCH, [batchId]);
     if (abandoned === undefined) {
       const [found] = await sql.run(FIND_BATCH, [batchId]);
-      // This may be the second time, and the answer to the first was lost.
+      // This may be the second attempt, after the answer to the first was lost.
       return found?.is_abandoned === false;
     }
     if (abandoned.now - startedAt > NOTED_FOR_MS / 2) {

@@ -61,7 +61,7 @@ const INT8_OID = 20;
 export function clientConfig(address: PostgresAddress, timeouts: PostgresTimeouts): ClientConfig {
   const url = new URL(address.url);
   const tls = address.tls ?? (url.searchParams.get("sslmode") as PostgresTls | null) ?? defaultTls(url);
-  // The driver gives it another meaning.
+  // The driver gives `sslmode` another meaning.
   url.searchParams.delete("sslmode");
   url.searchParams.delete("target_session_attrs");
   return {
@@ -74,14 +74,14 @@ export function clientConfig(address: PostgresAddress, timeouts: PostgresTimeout
     fallback_application_name: "jobgate",
     pipeline: true,
     types: {
-      // All of them are far below 2^53: times, counts, and call ids, whose sequence ends there.
+      // All integers in the tables are far below 2^53: times, counts, and call ids, whose sequence ends there.
       getTypeParser: ((oid: number, format?: "text") =>
         oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   };
 }
 
-/** Encrypts by default beyond this host, so that no password crosses a network in the clear by oversight. */
+/** Encrypts connections to other hosts by default, so that no password crosses a network in the clear by oversight. */
 function defaultTls(url: URL): PostgresTls {
   const host = url.searchParams.get("host") ?? url.hostname;
   const address = host.replace(/^\[|\]$/g, "");
@@ -101,8 +101,8 @@ function tlsOptions({ ca }: PostgresAddress, tls: PostgresTls) {
 const END_MS = 3_000;
 
 /**
- * A client whose connection ends in bounded time: the driver's waits for the server to hang up, and a server that
- * cannot be reached does not.
+ * A client whose connection ends in bounded time. The driver's client waits for the server to hang up, which a server
+ * that cannot be reached never does.
  */
 export class BoundedClient extends pg.Client {
   /** Statement that sets up each transaction, if sessions are not kept between transactions. */

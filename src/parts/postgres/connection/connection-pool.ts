@@ -57,7 +57,8 @@ export class ConnectionPool {
         client: ClientBase,
       ) => void,
     });
-    // Concerns a connection that was not in use; the pool has dropped it and opens another when it needs one.
+    // The error concerns a connection that was not in use. The pool has dropped it, and opens another connection when
+    // it needs one.
     this.#pool.on("error", (error) =>
       logger?.warn({ reason: error.message }, "a connection to Postgres broke"),
     );
@@ -103,7 +104,7 @@ export class ConnectionPool {
     return this.#pool.end();
   }
 
-  /** Takes a connection to the server that takes writes, which is searched for if connections cannot be opened. */
+  /** Takes a connection to the server that accepts writes. Searches for that server if connections cannot be opened. */
   async #takeFitAnywhere(): Promise<PoolClient> {
     if (!this.#servers.areSeveral) return this.#takeFit();
     if (this.#servers.isLost) await this.#servers.search();
@@ -148,7 +149,7 @@ export interface Connections {
 export async function openConnections(
   options: Omit<PoolOptions, "servers"> & {
     readonly address: PostgresAddress;
-    /** Limit of connections of one replica, its listening one included. */
+    /** Limit of connections of one replica, including its listening connection. */
     readonly poolSize: number;
     readonly writers: number;
     /** Wait for a server that is not reachable yet. */

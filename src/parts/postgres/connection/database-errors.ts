@@ -1,6 +1,6 @@
 import { DatabaseError } from "pg";
 
-/** Another transaction wrote the same thing first: when run again, the batch sees that and decides otherwise. */
+/** Another transaction wrote the same row first. When the batch runs again, it sees that row and decides otherwise. */
 export class LostRace extends Error {
   override readonly name = "LostRace";
 }
@@ -40,8 +40,8 @@ function reasonOf(error: unknown): string {
 const ENDS_CONNECTION = /^(?:08|53300|57P|58|XX|25006|25P03|25P04)/;
 
 /**
- * Checks that the server itself refused, and that the connection lives on: then nothing of the transaction was
- * committed. After any other error, for example a broken connection, only the database knows the outcome.
+ * Checks that the server itself refused, and that the connection still works. Nothing of the transaction was committed
+ * then. After any other error, for example a broken connection, only the database knows the outcome.
  */
 export function isRefusal(error: unknown): boolean {
   return (

@@ -12,7 +12,7 @@ import { ReadOnlyServer } from "./database-errors.ts";
 const BEAT_MS = 1_000;
 /** Checks between two deletions of old batch notes. */
 const CLEAR_EVERY = 60;
-/** Checks that are left out in succession while batches show that writes work. They do not show a newer schema. */
+/** Checks that are left out in succession while batches show that writes work. Batches do not show a newer schema. */
 const MAX_LEFT_OUT = 9;
 
 interface Look {
@@ -39,7 +39,8 @@ class OutdatedProgram extends Error {
 
 /**
  * Checks the database once a second, also without traffic: whether it can be written to, how many JobCalls other
- * replicas have pending, and whether a newer jobgate has left this one its tables. Deletes old batch notes now and then.
+ * replicas have pending, and whether this jobgate can still use the tables, which a newer jobgate may have changed.
+ * Deletes old batch notes now and then.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;

@@ -22,7 +22,7 @@ export class Servers {
     readonly address: PostgresAddress;
     readonly timeouts: PostgresTimeouts;
     readonly logger: Logger | undefined;
-    /** Called when another server is in use: connections to the former server are useless. */
+    /** Called when another server is in use, so that connections to the former server are useless. */
     readonly onMoved: () => void;
   }) {
     const { address, timeouts, logger, onMoved } = options;
@@ -42,14 +42,14 @@ export class Servers {
     return this.#addresses().length > 1;
   }
 
-  /** True after a search that found no server: before a connection is opened, another search is due. */
+  /** True after a search that found no server. Another search is then due before a connection is opened. */
   get isLost(): boolean {
     return this.#isLost;
   }
 
   /**
-   * Finds the server that takes writes, and uses it. Checks all servers at once, because a server that is gone does not
-   * answer. Searches that begin while one is in progress share its result.
+   * Finds the server that accepts writes, and uses it. Checks all servers at once, because a server that is gone does
+   * not answer. Searches that begin while one is in progress share its result.
    * @throws NoPrimary
    */
   search(): Promise<void> {
@@ -76,11 +76,11 @@ export class Servers {
     }
   }
 
-  /** Resolves once the server takes writes; a standby has as much time to be promoted as a connection has to open. */
+  /** Resolves once the server accepts writes. A standby has as much time to be promoted as a connection has to open. */
   async #check(address: PostgresAddress, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + this.#timeouts.connectMs;
     const client = new BoundedClient(address, this.#timeouts);
-    // Its queries reject, too; without a listener the event would end the process.
+    // Its queries also reject. Without a listener, the event would end the process.
     client.on("error", () => undefined);
     signal.addEventListener("abort", () => client.abort(), { once: true });
     try {

@@ -6,8 +6,8 @@ import { ReadOnlyServer } from "./database-errors.ts";
 type Settings = Readonly<Record<string, string | number>>;
 
 /**
- * Settings of sessions that read lists: each index in its order, joined row by row. The planner expects all of what a
- * limit cuts off, and would rather sort or hash tables.
+ * Settings of sessions that read lists. They make the planner read each index in its order, and join row by row.
+ * Otherwise the planner expects to read all rows, including the rows that a limit cuts off, and sorts or hashes tables.
  */
 export const LIST_SETTINGS: Settings = {
   enable_bitmapscan: "off",

@@ -7,13 +7,13 @@ import type { Servers } from "./servers.ts";
 interface News {
   /** JobCalls are ready. */
   readonly hasWork: boolean;
-  /** JobCalls whose leases it ended, though another replica had given them out. */
+  /** JobCalls whose leases the replica ended although another replica had granted them. */
   readonly endedCallIds: readonly number[];
 }
 
 /** Listeners to news from other replicas. */
 export interface WorkListeners {
-  /** Called when another replica has work, or may have had while the connection was broken. */
+  /** Called when another replica has work, or may have had work while the connection was broken. */
   readonly onWork: () => void;
   readonly onEnded: (callIds: readonly number[]) => void;
 }
@@ -27,7 +27,7 @@ interface WorkChannelOptions extends WorkListeners {
 const CHANNEL = "jobgate_work";
 const MIN_RECONNECT_MS = 50;
 const MAX_RECONNECT_MS = 2_000;
-/** Postgres takes less than 8000 bytes in one notification, and an id has up to 16 digits. */
+/** Postgres accepts less than 8000 bytes in one notification, and an id has up to 16 digits. */
 const MAX_ENDED_TOLD = 400;
 
 /** Payload of a notification. */
@@ -42,7 +42,7 @@ interface Message extends News {
  */
 export class WorkChannel {
   readonly #options: WorkChannelOptions;
-  /** Tells a replica's own announcements from others'. */
+  /** Distinguishes a replica's own announcements from the announcements of others. */
   readonly #self = randomUUID();
   #connected: BoundedClient | undefined;
   #connecting: Promise<void> | undefined;
@@ -58,8 +58,8 @@ export class WorkChannel {
   }
 
   /**
-   * Announces news to all other replicas, soon; merges what comes while an announcement is being sent. News may be lost
-   * with the connection, or cut to the size of a notification: replicas also look for themselves.
+   * Announces news to all other replicas soon. Merges the news that comes while an announcement is being sent. News may
+   * be lost with the connection, or cut to the size of a notification, so replicas also poll.
    */
   announce({ hasWork, endedCallIds }: News): void {
     const ended = [...(this.#toSend?.endedCallIds ?? []), ...endedCallIds].slice(0, MAX_ENDED_TOLD);
@@ -115,7 +115,7 @@ export class WorkChannel {
     if (this.#closed) return void client.end();
     this.#connected = client;
     this.#reconnectMs = MIN_RECONNECT_MS;
-    // Announcements until now were not heard.
+    // Announcements until now were not received.
     onWork();
   }
 
@@ -147,13 +147,13 @@ export class WorkChannel {
   }
 }
 
-/** Reads a notification. One in another format may come from a replica of another version that has work. */
+/** Reads a notification. A notification in another format may come from a replica of another version that has work. */
 function readMessage(payload = ""): Message {
   try {
     const message = JSON.parse(payload) as Partial<Message> | null;
     if (Array.isArray(message?.endedCallIds)) return message as Message;
   } catch {
-    // Not ours.
+    // The payload has another format.
   }
   return { from: payload, hasWork: true, endedCallIds: [] };
 }

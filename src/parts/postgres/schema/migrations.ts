@@ -8,13 +8,13 @@ import { UPKEEP } from "./upkeep.ts";
 
 /*
  * Conventions of the tables:
- * - u64 values are text: Postgres' integers are signed. u32 values are bigint for the same reason.
+ * - u64 values are text, because Postgres' integers are signed. u32 values are bigint for the same reason.
  * - Times are Unix milliseconds unless the name says seconds.
  * - Hex that is compared (a payment's key) is written in lower case.
- * - job_calls holds only what is not finished, and no bodies: each update writes a whole row anew.
+ * - job_calls holds only unfinished JobCalls, and no bodies, because each update writes a whole row anew.
  */
 
-/** All tables of a new database. A table stands before the indexes of others that need it. */
+/** All tables of a new database. A table comes before the indexes of other tables that need it. */
 const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].join("");
 
 /**
@@ -24,9 +24,9 @@ const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].
 export const MIGRATIONS: readonly string[] = [TABLES];
 
 /**
- * Schema version of the oldest release that can use the tables after all migrations. A migration that adds tables, indexes and
- * nullable columns leaves it: replicas of the release before run beside new ones. A migration that removes what that release uses
- * raises it.
+ * Schema version of the oldest release that can use the tables after all migrations. A migration that adds tables,
+ * indexes and nullable columns leaves it unchanged, so that replicas of the release before run beside new replicas. A
+ * migration that removes something that the release before uses raises it.
  */
 export const OLDEST_USABLE_BY = 101;
 

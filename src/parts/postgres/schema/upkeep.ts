@@ -1,4 +1,4 @@
-/** Small tables of the store itself: its commits, locks, secrets, keys of deliveries, and counts of what was pruned. */
+/** Small tables of the store itself: its commits, locks, secrets, keys of deliveries, and counts of pruned entries. */
 export const UPKEEP = `
 -- The sum of n is how many rows of job_calls are not dead letters: counting them for each batch would cost more than the
 -- batch. Many rows, so that batches that run at the same time do not wait for each other.

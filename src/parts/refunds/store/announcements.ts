@@ -4,7 +4,8 @@ import type { RefundRow } from "./row.ts";
 
 /**
  * - `refund.owed`: a paid call became a dead letter, and its buyer is owed money.
- * - `refund.sent`, `refund.failed`: the refund's state became `refunded` or `refund_failed`. Buyers get these, too.
+ * - `refund.sent`, `refund.failed`: the refund's state became `refunded` or `refund_failed`. Buyers also get these
+ * events.
  *
  * A call that was refunded has ended once more.
  */
@@ -33,7 +34,7 @@ export function announcementsOf(
       callEnded(callOf(payment), "refunded", at),
       { event: "refund.sent", at, data, boughtCall: call_id },
     ];
-  // A buyer does not see why a refund failed: only the operator can do something about it.
+  // A buyer does not see why a refund failed, because only the operator can do something about it.
   const forBuyer = (all: object) => ({ ...all, reason: undefined });
   return [{ event: "refund.failed", at, data, boughtCall: call_id, forBuyer }];
 }

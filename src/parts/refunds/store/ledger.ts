@@ -48,19 +48,21 @@ export interface RefundLedger {
    */
   decideRefund(callId: number, decision: RefundDecision): Promise<DecideRefundOutcome>;
 
-  /** Lists refunds for the operator, newest first. `before` is the `callId` to page from. Leaves out cancelled ones. */
+  /**
+   * Lists refunds for the operator, newest first. `before` is the `callId` to page from. Leaves out cancelled refunds.
+   */
   listRefunds(filter: {
     readonly state?: RefundState | undefined;
     readonly limit: number;
     readonly before?: number | undefined;
   }): Promise<Refund[]>;
 
-  /** Finds the states of the refunds of JobCalls, by call ID. Leaves out cancelled ones. */
+  /** Finds the states of the refunds of JobCalls, by call ID. Leaves out cancelled refunds. */
   findRefundStates(callIds: readonly number[]): Promise<Pick<Refund, "callId" | "state">[]>;
 }
 
 /**
- * - `owed`: waits to be sent: for the operator, or for funds.
+ * - `owed`: waits to be sent, possibly for the operator or for funds.
  * - `sending`: its transaction is queued, and may be broadcast or mined. With a reason, the transaction is lost.
  * - `refunded`: the chain shows the transfer.
  * - `refund_failed`: the transaction certainly moved nothing. The operator can approve it again.
@@ -78,7 +80,7 @@ export interface RefundSum {
   readonly refunds: number;
   /** Token units. */
   readonly amount: bigint;
-  /** When the oldest one became owed, Unix milliseconds. */
+  /** Time at which the oldest refund became owed, Unix milliseconds. */
   readonly oldestAt: number;
 }
 
@@ -94,7 +96,7 @@ export interface Refund {
   readonly payer: string;
   /** Token units, decimal. */
   readonly amount: string;
-  /** 1 is the first. Each has a transaction of its own. */
+  /** Number of the attempt, from 1. Each attempt has a transaction of its own. */
   readonly attempt: number;
   /** Reference of the attempt's transaction, once it was queued. */
   readonly reference?: string | undefined;

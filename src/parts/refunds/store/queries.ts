@@ -76,7 +76,7 @@ interface CountedRefunds {
   readonly of_others: readonly { readonly n: number }[];
 }
 
-/** Refunds by token and state, without cancelled ones. */
+/** Refunds by token and state, without cancelled refunds. */
 export const COUNTED: NonNullable<AnyModule["counted"]> = {
   queries: {
     refunds: ({ schema, sumOf }) => ({

@@ -43,7 +43,7 @@ export const REFUND_COLUMNS = [
   "updated_at",
 ] as const satisfies readonly (keyof RefundRow)[];
 
-/** @returns undefined for a refund that was cancelled, and for none */
+/** @returns undefined for a refund that was cancelled, and without a row */
 export function toRefund(row: RefundRow | undefined): Refund | undefined {
   if (row === undefined || row.state === "cancelled") return undefined;
   const { state, reference, hash, reason, decision } = row;

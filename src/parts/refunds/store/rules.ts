@@ -3,7 +3,7 @@ import type { RefundEnd } from "../../../core/payment.ts";
 import type { Refund, RefundDecision } from "./ledger.ts";
 import type { RefundRow } from "./row.ts";
 
-/** Begins the reason of a refund whose payment the chain does not show, or not yet. */
+/** Beginning of the reason of a refund whose payment the chain does not show, or does not show yet. */
 export const UNPROVEN = "the chain does not show its payment";
 
 /** Returns true if a refund waits because the chain does not show its payment. Only the operator can waive that proof. */

@@ -1,5 +1,5 @@
 export const PROGRAMS = {
-  /** Makes accounts. */
+  /** Program that makes accounts. */
   system: "11111111111111111111111111111111",
   token: "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
   associatedToken: "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL",
@@ -31,7 +31,7 @@ export function toBase58(bytes: Uint8Array): string {
 
 /** Parses base58. @returns undefined for another text, and for other than `length` bytes */
 export function fromBase58(text: string, length: number): Uint8Array<ArrayBuffer> | undefined {
-  // Every byte takes at least one character, and about 1.37.
+  // Every byte takes at least one character, and about 1.37 characters on average.
   if (text.length < length || text.length > length * 2) return undefined;
   let number = 0n;
   for (const char of text) {
@@ -60,8 +60,9 @@ export function bytesOf(address: string): Uint8Array<ArrayBuffer> {
 const DERIVED = new TextEncoder().encode("ProgramDerivedAddress");
 
 /**
- * Yields what the addresses are the SHA-256 of that can hold a token for its owner. The first of them that is not
- * {@link isOnCurve} is the account of the SPL Token program: no key can sign for it. Both arguments are addresses.
+ * Yields inputs of SHA-256, whose hashes are the addresses that can hold a token for its owner. The first hash that is
+ * not {@link isOnCurve} is the account of the SPL Token program, because no key can sign for it. Both arguments are
+ * addresses.
  */
 export function* tokenAccountInputs(owner: string, mint: string): Iterable<Uint8Array<ArrayBuffer>> {
   const seeds = [owner, PROGRAMS.token, mint].map(bytesOf);

@@ -47,7 +47,7 @@ export function messageOf({
 }: MessageParts): Uint8Array<ArrayBuffer> {
   const named = instructions.flatMap(({ accounts, program }) => [...accounts, program]);
   const readonly = [...new Set(named)].filter((one) => !signers.includes(one) && !writable.includes(one));
-  // Signers come first, and of both groups the writable accounts.
+  // Signers come first, and in both groups the writable accounts come first.
   const accounts = [...signers, ...writable, ...readonly];
   if (new Set(accounts).size !== accounts.length) throw new Error("the message names an account twice");
   return joined([
@@ -121,7 +121,10 @@ export function transferTransaction(
   return transactionOf(message, [new Uint8Array(SIGNATURE_BYTES), signature]);
 }
 
-/** Returns the bytes of a transaction. @param signatures one for each signer, in the order of the message; 64 zeros for a missing one */
+/**
+ * Returns the bytes of a transaction.
+ * @param signatures one for each signer, in the order of the message; 64 zeros for a missing signature
+ */
 export function transactionOf(
   message: Uint8Array,
   signatures: readonly Uint8Array[],

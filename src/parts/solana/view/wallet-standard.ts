@@ -1,6 +1,6 @@
 /** The parts of the Wallet Standard that paying on Solana needs. */
 
-/** A wallet of the browser, or a program that says it is one: nothing of it is certain. */
+/** A wallet of the browser, or a program that claims to be a wallet, so that none of its fields is certain. */
 export interface StandardWallet {
   readonly name: string;
   /** A data URL. */
@@ -39,7 +39,7 @@ export function onStandardWallet(onFound: (wallet: StandardWallet) => void): voi
         known.add(wallet);
         onFound(wallet);
       }
-      // A wallet that goes away refuses what it is asked.
+      // A wallet that was removed rejects its requests.
       return () => {};
     },
   });

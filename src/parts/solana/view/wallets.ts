@@ -9,7 +9,10 @@ const MAX_WALLETS = 20;
 /** Time in which a blockhash certainly expires no transaction: 150 blocks of 0.4 s, less the time that sending takes. */
 const MAX_SIGNING_MS = 55_000;
 
-/** Finds the wallets of this browser (Wallet Standard). @param show is called with all of them at each that is found */
+/**
+ * Finds the wallets of this browser (Wallet Standard).
+ * @param show is called with all wallets whenever one is found
+ */
 export function findWallets(show: (wallets: readonly Wallet[]) => void): void {
   const found: Wallet[] = [];
   onStandardWallet((wallet) => {

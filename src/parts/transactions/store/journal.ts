@@ -6,15 +6,16 @@
  */
 export interface TransactionJournal {
   /**
-   * Queues a transaction. If the reference is known, the first transaction stays; a dropped one, which was never signed, is
-   * queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but none
-   * that another part still needs.
+   * Queues a transaction. If the reference is known, the first transaction stays; a dropped transaction, which was
+   * never signed, is queued again. Forgets transactions that were finished more than {@link FINISHED_MS} ago, but no
+   * transaction that another part still needs.
    */
   queueTransaction(transaction: NewTransaction): Promise<void>;
 
   /**
-   * Journals signed transactions, all or none: `queued` ones become `sent` with the next nonces of their accounts, and
-   * the bytes of a `sent` one are replaced at its nonce, with its earlier hashes kept. Broadcast afterwards.
+   * Journals signed transactions, all or none. A `queued` transaction becomes `sent` with the next nonce of its
+   * account. The bytes of a `sent` transaction are replaced at its nonce, and its earlier hashes are kept. The caller
+   * broadcasts them afterwards.
    */
   signTransactions(
     network: string,
@@ -22,7 +23,7 @@ export interface TransactionJournal {
     signed: readonly SignedTransaction[],
   ): Promise<SignTransactionsOutcome>;
 
-  /** Records the ends of transactions. Leaves one as it is whose state does not allow its end. */
+  /** Records the ends of transactions. Leaves a transaction as it is if its state does not allow its end. */
   finishTransactions(
     network: string,
     owner: string,
@@ -49,11 +50,11 @@ export const FINISHED_MS = 24 * 60 * 60_000;
 export interface NewTransaction {
   /** CAIP-2. */
   readonly network: string;
-  /** Identifies the transaction on its network: what is queued twice under one reference is sent once. */
+  /** Identifies the transaction on its network. A transaction that is queued twice under one reference is sent once. */
   readonly reference: string;
   /** Address of the called contract, or the account that the transaction pays. */
   readonly to: string;
-  /** Call data, hex with `0x`; on other chains than EVM chains, what is to be signed. */
+  /** Call data, hex with `0x`; on chains that are not EVM chains, the data to sign. */
   readonly data: string;
   /** Unix seconds from which it is of no use. */
   readonly validBefore?: number | undefined;
@@ -63,7 +64,7 @@ export interface SignedTransaction {
   readonly reference: string;
   readonly account: string;
   readonly nonce: number;
-  /** Signed bytes, in the encoding in which the chain takes them. */
+  /** Signed bytes, in the encoding that the chain accepts. */
   readonly raw: string;
   readonly hash: string;
   /** Present hash of the `sent` transaction that these bytes replace. */
@@ -106,13 +107,13 @@ export type SignTransactionsOutcome =
   | "not_owner"
   /**
    * A transaction or the nonces of its account are no longer as the signer read them. List them again, then sign anew:
-   * new nonces of one account must follow each other without a gap, after its last one.
+   * new nonces of one account must follow each other without a gap, after the account's last nonce.
    */
   | "stale";
 
 /**
- * End of a transaction: mined, or given up before it was signed. It has not ended after all: `sent` again because its
- * block was reorganised, or `queued` again because a foreign transaction was mined with its nonce.
+ * End of a transaction: mined, or given up before it was signed. A transaction that has not ended after all is `sent`
+ * again because its block was reorganised, or `queued` again because a foreign transaction was mined with its nonce.
  */
 export type TransactionEnd = { readonly reference: string } & (
   | {

@@ -10,9 +10,9 @@ interface SignContext {
 }
 
 /**
- * Applies all signatures or none. A nonce is taken only after the last nonce of its account, and without a gap inside one
- * call: a gap would hold up every later transaction of the account. The first may be higher than the next, because the
- * account may have sent something elsewhere.
+ * Applies all signatures or none. A nonce is taken only after the last nonce of its account, and without a gap inside
+ * one call, because a gap would hold up every later transaction of the account. The first nonce may be higher than the
+ * next free nonce, because the account may have sent something elsewhere.
  * @returns the changed rows and the last nonces by account; undefined if one signature does not fit
  */
 export function applySignatures(
@@ -65,7 +65,7 @@ export function applyEnd(
   const isMined = row.state === "succeeded" || row.state === "reverted";
   switch (end.state) {
     case "dropped":
-      // A signed one may have been broadcast, and without it its nonce would be a gap.
+      // A signed transaction may have been broadcast, and without the transaction its nonce would be a gap.
       if (row.state !== "queued") return undefined;
       return { ...row, state: "dropped", reason: end.reason, finished_at: now };
     case "sent":
