@@ -26,7 +26,7 @@ export function createChainlinkRate(source: {
   readonly clock: Clock;
 }): AskRate {
   const { rpcUrl, feed, maxAgeMs, timeoutMs, clock } = source;
-  // A query makes at most two calls in a row: one for the chain's ID, and one to the feed.
+  // A query makes at most two calls in a row: it reads the chain's ID, and then the feed.
   const chain = new ChainClient({ rpcUrl, timeoutMs: timeoutMs / 2 });
   let decimals: number | undefined;
 
