@@ -41,6 +41,9 @@ charge = "used"
   return { ...shop, ...parts, letGo };
 }
 
+/** Claims are made every few seconds, and a busy machine makes them late. */
+const timeout = 180_000;
+
 type SlowShop = Awaited<ReturnType<typeof startSlowShop>>;
 
 /**
@@ -73,7 +76,9 @@ async function buyAndWithdraw({ anvil, usdc, facilitator, buy }: SlowShop) {
   };
 }
 
-it("Calls that have not ended are claimed before the withdrawal ends, and what fails and what is not used is refunded by transactions", async () => {
+it("Calls that have not ended are claimed before the withdrawal ends, and what fails and what is not used is refunded by transactions", {
+  timeout,
+}, async () => {
   const shop = await startSlowShop();
   // Sends refunds.
   await shop.usdc.mint(accounts.stranger.address, DEPOSIT);
@@ -82,7 +87,9 @@ it("Calls that have not ended are claimed before the withdrawal ends, and what f
   await until(async () => (await balance()) === before + PRICE + (PRICE - USED));
 });
 
-it("Without [x402.refunds] the unused part of a metered call stays owed, which operators see", async () => {
+it("Without [x402.refunds] the unused part of a metered call stays owed, which operators see", {
+  timeout,
+}, async () => {
   const shop = await startSlowShop((config) =>
     config
       .replace(/\[x402\.refunds\]\nsigner = .*\n/, "")
