@@ -44,7 +44,9 @@ function recoveryIdOf(v: number | undefined): 0 | 1 {
   throw new Error("the last byte of a signature is 27, 28, 0 or 1");
 }
 
-/** Loads the native code alone: the main module of the package would fall back to JavaScript slower than viem's. */
+/**
+ * Loads the native code alone, because the main module of the package would fall back to JavaScript slower than viem's.
+ */
 function loadNative(): NativeLibrary | undefined {
   try {
     return createRequire(import.meta.url)("secp256k1/bindings.js");

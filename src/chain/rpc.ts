@@ -265,7 +265,10 @@ export function wordsCode(calls: readonly WordCall[]): string {
   return `0x${[...code, ...end, ...data].join("")}`;
 }
 
-/** Reads what {@link wordsCode} returned. @returns undefined for anything else: the RPC does not run such code */
+/**
+ * Reads what {@link wordsCode} returned.
+ * @returns undefined for anything else, because the RPC then does not run such code
+ */
 export function readWords(answer: string, count: number): Words | undefined {
   const digits = answer.slice(2);
   if (digits.length !== WORD_DIGITS * (1 + 2 * count)) return undefined;

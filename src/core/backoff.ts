@@ -4,7 +4,7 @@ export interface BackoffLimits {
   readonly longestMs: number;
 }
 
-/** Bound on the exponent: without it, many failures would make the product infinite. */
+/** Bound on the exponent. Without the bound, many failures would make the product infinite. */
 const MAX_DOUBLINGS = 52;
 
 /**

@@ -18,8 +18,8 @@ const CLOSE_BRACKET = 0x5d;
 const INDEX = /^(0|[1-9][0-9]{0,15})$/;
 
 /**
- * Finds the value at a JSON pointer. `JSON.parse` does not suffice: it turns numbers into doubles, and if a key is repeated
- * it keeps the last value, while other parsers keep the first.
+ * Finds the value at a JSON pointer. `JSON.parse` does not suffice, because it turns numbers into doubles, and if a key
+ * is repeated it keeps the last value, while other parsers keep the first.
  * @param pointer its tokens, decoded
  */
 export function findInJson(text: string, pointer: readonly string[]): Found {

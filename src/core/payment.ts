@@ -1,8 +1,8 @@
 import type { JobKey } from "./job-call.ts";
 
 /**
- * Key of a payment, unique on its chain: a token lets one payer use one nonce once.
- * All parts are in {@link oneSpelling}, so that the same payment in another letter case is the same payment.
+ * Key of a payment, unique on its chain, because a token lets one payer use one nonce once. All parts are in {@link
+ * oneSpelling}, so that the same payment in another letter case is the same payment.
  */
 export interface PaymentKey {
   /** CAIP-2. */

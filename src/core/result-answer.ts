@@ -13,7 +13,10 @@ export function hasFailed(status: number | undefined): status is number {
   return status !== undefined && status >= 400;
 }
 
-/** Status of a result that is charged only if its ack asks for the whole: the client already has the body. */
+/**
+ * Status of a result that is charged only if its ack asks for the whole charge, because the client already has the
+ * body.
+ */
 export const NOT_MODIFIED = 304;
 
 /** Returns true if a job that is charged after it ran may be charged. @param status undefined means 200 */

@@ -46,7 +46,7 @@ export class DeliveryTelemetry {
     this.#telemetry.count("jobgate_leases_expired_total", {});
   }
 
-  /** Continues the trace named in the metadata: another process may have accepted the JobCall, long ago. */
+  /** Continues the trace named in the metadata, because another process may have accepted the JobCall, long ago. */
   #trace(tracing: Tracing, { callId, attempt, encoded }: ClaimedCall, subscriber: string): () => void {
     const { jobId, metadata } = this.#decode(encoded);
     const span = tracing.begin({

@@ -30,7 +30,10 @@ export interface DeliveryObserver {
   leaseExpired(): void;
 }
 
-/** Returns the reason not to deliver a JobCall that is charged after it ran: its payer cannot pay. Undefined if there is none. */
+/**
+ * Returns why the payer of a JobCall that is charged after it ran cannot pay, so that the JobCall is not delivered.
+ * Undefined if the JobCall can be delivered.
+ */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };

@@ -13,7 +13,7 @@ import type { DirectService } from "./direct-service.ts";
 const MAX_CONCURRENT_STREAMS = 500;
 /** Most bytes of a call's metadata. The server announces the limit on connection, and clients refuse to send more. */
 const MAX_METADATA_BYTES = 32 * 1024;
-/** More resets than this on one connection in {@link RESET_WINDOW_MS} end it: each one costs as much as a call. */
+/** More resets than this in {@link RESET_WINDOW_MS} end the connection, because each reset costs as much as a call. */
 const MAX_RESETS = MAX_CONCURRENT_STREAMS;
 const RESET_WINDOW_MS = 10_000;
 /** RFC 9113 §7 */
@@ -81,9 +81,10 @@ interface SocketCounters {
 }
 
 /**
- * Ends a connection that nghttp2 gave up, as it does when one header is over 64 KiB: it sends GOAWAY and neither reads nor
- * writes any more, but Node leaves the socket open and emits no event. Such a connection is recognised by a ping that stays
- * unwritten although no other write is pending. Only connections that have received bytes since the last check are pinged.
+ * Ends a connection that nghttp2 gave up, as it does when one header is over 64 KiB. nghttp2 then sends GOAWAY and
+ * neither reads nor writes any more, but Node leaves the socket open and emits no event. Such a connection is
+ * recognised by a ping that stays unwritten although no other write is pending. Only connections that have received
+ * bytes since the last check are pinged.
  */
 function endIfGivenUp(session: ServerHttp2Session): void {
   const socket = session.socket as unknown as SocketCounters;

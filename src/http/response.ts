@@ -86,8 +86,8 @@ export async function readBoundedBody(response: Response, maxBytes: number): Pro
 export const NO_SNIFF = ["x-content-type-options", "nosniff"] as const;
 
 /**
- * Sends an answer in one write: Node joins the headers with a body that is text. Headers in a list avoid a copy of the
- * object that a route may share between its answers.
+ * Sends an answer in one write, because Node joins the headers with a body that is text. Headers in a list avoid a copy
+ * of the object that a route may share between its answers.
  * @param more headers of every answer of the listener
  */
 export function sendWhole(

@@ -82,8 +82,8 @@ export function healthHandlers(answer: () => HttpResponse): MethodHandlers {
 export type Routes = Iterable<readonly [path: string, handlers: MethodHandlers]>;
 
 /**
- * Finds the handlers of a raw path; undefined when the table does not have it.
- * Paths are compared byte for byte: a router that decodes or normalises them would let `%31` start job 1.
+ * Finds the handlers of a raw path; undefined when the table does not have it. Paths are compared byte for byte,
+ * because a router that decodes or normalises them would let `%31` start job 1.
  */
 export type RouteTable = (path: string) => MethodHandlers | undefined;
 

@@ -126,7 +126,9 @@ export class JsonEndpoint {
     });
   }
 
-  /** Closes the idle connections: after a server's restart, each idle connection would fail one more request. */
+  /**
+   * Closes the idle connections, because after a server's restart, each idle connection would fail one more request.
+   */
   #closeKept(): void {
     for (const socket of Object.values(this.#agent.freeSockets).flat()) socket?.destroy();
   }

@@ -16,7 +16,7 @@ export interface Job {
   readonly metadata: Readonly<Record<string, string>>;
   /** 1 on the first delivery. */
   readonly attempt: number;
-  /** Aborts when the lease is lost: another runner may have the JobCall, and this handler's outcome is dropped. */
+  /** Aborts when the lease is lost. Another runner may then have the JobCall, and this handler's outcome is dropped. */
   readonly signal: AbortSignal;
   /** Shows the paying client how far the job is. @param percent 0 to 100 */
   progress(percent: number, text?: string): void;

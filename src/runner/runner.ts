@@ -42,7 +42,7 @@ interface RunnerOptions {
 /** Does jobs over one Work stream at a time, and reports their outcomes in batches. */
 export class Runner {
   readonly #options: RunnerOptions;
-  /** Bounds jobs across streams: a new stream may bring jobs before the jobs of the last stream are over. */
+  /** Bounds jobs across streams, because a new stream may bring jobs before the jobs of the last stream are over. */
   readonly #limit;
   /** Deliveries in progress: functions that extend the lease, by controllers that abort when the lease is lost. */
   readonly #deliveries = new Map<AbortController, () => Promise<void>>();

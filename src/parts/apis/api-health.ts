@@ -3,7 +3,7 @@ import { HttpClient } from "../outbound/http-client.ts";
 import { type ApiConfig, serverOf } from "./config.ts";
 
 const PERIOD_MS = 2_000;
-/** Consecutive failed health checks that take an API's routes off sale: a single failure may be a short stall. */
+/** Consecutive failed health checks that take an API's routes off sale. A single failure may be a short stall. */
 const MOST_FAILURES = 2;
 
 /** Checks an API's health from time to time. An API without a health route is treated as working. */

@@ -276,7 +276,9 @@ export class CallbackSender implements BackgroundService {
     return "problem" in parsed ? `Callback-URL ${parsed.problem}` : { url, keys: own, guard };
   }
 
-  /** Loads the HTTP client with the first callback: it takes 7 MB, and most gateways send no callbacks. */
+  /**
+   * Loads the HTTP client with the first callback, because the client takes 7 MB, and most gateways send no callbacks.
+   */
   async #client({ url, guard }: Target): Promise<HttpClient> {
     const { HttpClient } = await import("../outbound/http-client.ts");
     return new HttpClient({

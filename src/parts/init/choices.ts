@@ -68,8 +68,8 @@ export function moneyOf(network: string, payTo: string, { facilitator, rpcUrl }:
 }
 
 /**
- * Returns the recipient and token of an API's payments, with a JSON-RPC: a call of an API is charged after it ran, and such
- * payments need the chain.
+ * Returns the recipient and token of an API's payments, with a JSON-RPC, because a call of an API is charged after it
+ * ran, and such payments need the chain.
  * @throws InvalidArgumentError for a network without a public JSON-RPC, unless one is chosen
  */
 export async function moneyOfApi(network: string, payTo: string, options: MoneyOptions): Promise<Money> {

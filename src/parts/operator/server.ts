@@ -83,7 +83,9 @@ export class OperatorServer implements BackgroundService {
     return { POST: async (request) => (await this.#loadApi())(name, request) };
   }
 
-  /** Loads the API with its first call: its messages and protocols take 5 MB, and a fifth of the time to start. */
+  /**
+   * Loads the API with its first call, because its messages and protocols take 5 MB, and a fifth of the time to start.
+   */
   #loadApi(): Promise<AnswerCall> {
     const base = {
       ...{ sources: this.#sources, history: this.#history, logger: this.#logger },

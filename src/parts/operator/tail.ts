@@ -9,7 +9,7 @@ import { toEvent } from "./messages.ts";
 const MAX_BUFFERED = 1_000;
 /** Most readers at once. */
 const MAX_READERS = 32;
-/** Longest silence on a stream: an idle connection may be lost without either end noticing. */
+/** Longest silence on a stream, because an idle connection may be lost without either end noticing. */
 const MAX_SILENCE_MS = 20_000;
 
 /** Streams events to operators. Each reader has a bounded buffer; when it is full, new events are dropped and counted. */

@@ -59,7 +59,7 @@ export class Buyer {
 
   constructor(options: BuyerOptions) {
     this.#options = options;
-    // `select` bounds the amount instead: the official limit knows only the tokens of its own table.
+    // `select` bounds the amount instead, because the official limit knows only the tokens of its own table.
     const client = new x402Client().setSpendControls(false);
     client.registerPolicy((_version, offers) => options.select(offers));
     client.onBeforePaymentCreation(({ paymentRequired, selectedRequirements }) =>

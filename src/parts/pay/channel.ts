@@ -76,7 +76,10 @@ function depositOf(offer: Offer, needed: string, { deposit, tokens, onDeposit }:
   return units;
 }
 
-/** Returns a signer that also reads channels on the chain: the client reads a channel whose sums it lacks, or whose sums the seller corrects. */
+/**
+ * Returns a signer that also reads channels on the chain, because the client reads a channel whose sums it lacks, or
+ * whose sums the seller corrects.
+ */
 function withChain(signer: PrivateKeyAccount, rpcUrl: string): ClientEvmSigner {
   const chain = createPublicClient({ transport: http(rpcUrl) });
   return { ...signer, readContract: (call) => chain.readContract(call as never) };

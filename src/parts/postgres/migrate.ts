@@ -10,15 +10,15 @@ import { MIGRATIONS, OLDEST_USABLE_BY, SCHEMA } from "./schema/migrations.ts";
 
 /** Key of the advisory lock that the migrating replica holds: "jobg" in ASCII. */
 const LOCK_KEY = 0x6a_6f_62_67;
-/** Limit for each step: one replica migrates while the others wait for it. */
+/** Limit for each step. One replica migrates while the other replicas wait for it. */
 const STEP_MS = 300_000;
 /** The limit is longer than `STEP_MS`, at which the server itself ends a step, so only a lost connection reaches it. */
 const ANSWER_MS = STEP_MS + 2_000;
 
 /**
- * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the others wait and find
- * the tables up to date. Tables of a newer jobgate that allows this one stay as they are.
- * @throws Error when the tables are of a newer jobgate that does not allow this one, or of an unreleased one
+ * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the others wait and
+ * find the tables up to date. Tables of a newer jobgate stay as they are if this jobgate can still use them.
+ * @throws Error when the tables are of a newer jobgate and this one cannot use them, or of an unreleased jobgate
  */
 export async function migrate(client: ClientBase): Promise<void> {
   const newest = newestVersion(MIGRATIONS);
@@ -66,7 +66,7 @@ async function runStep(client: ClientBase, text: string): Promise<void> {
 
 /**
  * Returns 0 for a database without tables.
- * @throws Error when the tables are of a newer jobgate that does not allow this one, or of an unreleased one
+ * @throws Error when the tables are of a newer jobgate and this one cannot use them, or of an unreleased jobgate
  */
 export async function schemaVersion(client: ClientBase): Promise<number> {
   // to_regclass would not see a table that another replica made since this connection last looked.

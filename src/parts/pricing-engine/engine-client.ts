@@ -24,7 +24,9 @@ export interface EngineAnswer {
   readonly message?: Buffer | undefined;
   /** Status of the call, with the metadata that came at its end. */
   readonly status: StatusObject;
-  /** False when the engine did not answer: the text of the status is then grpc-js's, and names the engine's address. */
+  /**
+   * False when the engine did not answer. The text of the status is then from grpc-js, and names the engine's address.
+   */
   readonly isFromEngine: boolean;
 }
 
@@ -33,7 +35,7 @@ const DEADLINE_MARGIN_MS = 100;
 
 /**
  * Client of the operator's pricing engine. A call with the status UNAVAILABLE is tried up to three times, even if it is
- * the engine's own answer. Calls never reject: a failed call is an answer with its code.
+ * the engine's own answer. Calls never reject, because a failed call is an answer with its code.
  */
 export class EngineClient {
   readonly #authorization: string | undefined;

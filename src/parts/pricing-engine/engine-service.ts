@@ -31,7 +31,7 @@ const UNANSWERED: Partial<Record<status, string>> = {
 };
 
 /**
- * Metadata of one connection or of one end of a call. Content-length counts the bytes as they were sent: an amended
+ * Metadata of one connection or of one end of a call. Content-length counts the bytes as they were sent, but an amended
  * answer has another length, and HTTP/2 resets a stream that differs from it.
  */
 const HOP_METADATA = new Set(["te", "content-type", "content-length", "user-agent", "host", "date"]);

@@ -22,7 +22,7 @@ const TYPES = {
   ],
 } as const;
 
-/** Highest job index that a quote can be for: it is signed as uint8. */
+/** Highest job index that a quote can be for, because the index is signed as uint8. */
 export const MAX_QUOTED_JOB_INDEX = 255;
 const MAX_U8 = 255;
 

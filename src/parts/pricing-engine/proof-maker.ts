@@ -31,7 +31,10 @@ interface Order {
  * time.
  */
 const USABLE_SECS = 20n;
-/** Time after which a search starts again with a new timestamp. No work is lost: each hash is an independent chance. */
+/**
+ * Time after which a search starts again with a new timestamp. No work is lost, because each hash is an independent
+ * chance.
+ */
 const MAX_SEARCH_MS = 10_000;
 /**
  * Time for which work continues without a request. With the 10 s of a request, it lasts 25 s, because hard proofs take

@@ -21,7 +21,7 @@ export function createHttpRate(source: {
   const { url, pointer, timeoutMs, clock } = source;
   const target = splitCredentials(url);
 
-  /** Follows no redirect: its target would set the prices. */
+  /** Follows no redirect, because the target would set the prices. */
   async function get(): Promise<Buffer> {
     const response = await fetch(target.url, {
       headers: { ...target.headers, accept: "application/json" },
@@ -70,7 +70,7 @@ function noAnswer(error: unknown, timeoutMs: number): string {
 
 /**
  * Returns the value at a JSON pointer (RFC 6901) in a document that lossless-json parsed; undefined when there is none.
- * @param pointer a valid one: the configuration has checked it
+ * @param pointer valid, because the configuration has checked it
  */
 function valueAt(document: unknown, pointer: string): unknown {
   let value = document;

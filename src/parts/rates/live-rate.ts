@@ -110,7 +110,7 @@ function askSource(source: RateSource, clock: Clock): AskRate {
     : createHttpRate({ ...source, timeoutMs, clock });
 }
 
-/** Returns only text written for the operator: a library's error may quote the URL. */
+/** Returns only text written for the operator, because a library's error may quote the URL. */
 function problemOf(error: unknown): string {
   return error instanceof RateProblem ? error.message : "it could not be queried";
 }

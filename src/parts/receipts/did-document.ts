@@ -32,7 +32,7 @@ function didDocument(publicUrl: string, { address, publicKey }: LocalAccount): o
   };
 }
 
-/** Route of the document: a proxy may serve jobgate below a path, where did:web looks for no `.well-known`. */
+/** Route of the document. A proxy may serve jobgate below a path, where did:web looks for no `.well-known`. */
 export function didRoute(publicUrl: string, account: LocalAccount): readonly [string, MethodHandlers] {
   const path = new URL(publicUrl).pathname === "/" ? "/.well-known/did.json" : "/did.json";
   const document = jsonResponse(200, didDocument(publicUrl, account), {

@@ -68,7 +68,10 @@ export const refundsTable = ConfigTable.of({
     },
 });
 
-/** Mistake of a refund account that also settles: both senders count the nonces of the account, so one nonce could be used twice. */
+/**
+ * Mistake of a refund account that also settles, because both senders count the nonces of the account, so one nonce
+ * could be used twice.
+ */
 const NO_SETTLER = "has the key of a settler in x402.facilitators; expected an account of its own";
 
 async function checkSigner(

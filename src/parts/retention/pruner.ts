@@ -34,7 +34,7 @@ interface Parts {
  */
 export class Pruner implements BackgroundService {
   readonly #parts: Parts;
-  /** Ages in the order of pruning: a payment is forgotten after its call and its result. */
+  /** Ages in the order of pruning, in which a payment comes after its call and its result. */
   readonly #ages: readonly (readonly [kind: PrunedKind, ageMs: number])[];
   readonly #roundMs: number;
   readonly #stopping = new AbortController();

@@ -24,7 +24,8 @@ const KILL_AFTER_MS = 2_000;
 
 /**
  * Runs the program once, without a shell: the body is its standard input, its standard output is the result, and its
- * exit code is the outcome. Settles once it has ended and closed its output. A lost lease kills it and its children.
+ * exit code is the outcome. Settles once the program has ended and closed its output. A lost lease kills the program
+ * and its children.
  */
 export function runJobProgram(program: JobProgram, job: Job): Promise<Result> {
   const { command, args, timeoutMs, contentType, failCodes } = program;
@@ -92,7 +93,9 @@ export function runJobProgram(program: JobProgram, job: Job): Promise<Result> {
   });
 }
 
-/** Variables of a job. Only metadata named `X-…` is included: a loader might read a variable with another name. */
+/**
+ * Variables of a job. Only metadata named `X-…` is included, because a loader might read a variable with another name.
+ */
 function jobVariables({ callId, jobId, serviceId, attempt, metadata }: Job): NodeJS.ProcessEnv {
   const fromMetadata = Object.entries(metadata)
     .filter(([name]) => /^x-/i.test(name))

@@ -130,7 +130,7 @@ function exporterOf(name: TraceExporterName): SpanExporter {
   return new OTLPTraceExporter(general || own ? {} : { timeoutMillis: STOP_TIMEOUT_MS });
 }
 
-/** Logs the SDK's warnings and errors: an exporter that is down costs a line in the log, nothing else. */
+/** Logs the SDK's warnings and errors: an exporter that is down costs nothing but a line in the log. */
 function logSdkMessages(logger: Logger): void {
   const warn = (message: string) =>
     logger.warn(

@@ -51,7 +51,9 @@ type Estimate =
 
 /** Most transactions that are signed and journalled in one write. */
 export const BATCH = 64;
-/** Transactions of one account that may wait to be mined: nodes keep few for each. */
+/**
+ * Transactions of one account that may wait to be mined. The number is small, because nodes keep few for each account.
+ */
 const MAX_UNMINED = 64;
 /** Delay before the next attempt at a transaction that the node did not estimate. */
 export const RETRY_MS = 1_000;

@@ -71,8 +71,9 @@ export interface WorkQueue {
   release(lease: Lease, options: ReleaseOptions): Promise<EndedLease>;
 
   /**
-   * Calls `listener` when there may be new work, as early as possible: a claim made inside the listener can share the write
-   * that accepts the work. Work that becomes due by time alone is not announced; {@link nextDueMs} returns its time.
+   * Calls `listener` when there may be new work, as early as possible, because a claim made inside the listener can
+   * share the write that accepts the work. Work that becomes due by time alone is not announced; {@link nextDueMs}
+   * returns its time.
    * @returns a function that ends the subscription
    */
   onWork(listener: () => void): () => void;

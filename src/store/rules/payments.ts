@@ -8,7 +8,7 @@ import { chargedState } from "./charges.ts";
 /** SQL condition of {@link holdsName}, on the column `state`. */
 export const HOLDS_NAME = "state NOT IN ('failed', 'released')";
 
-/** Returns true if a payment holds its name: it was charged, or may still be charged. */
+/** Returns true if a payment holds its name, because it was charged or may still be charged. */
 export function holdsName({ state }: Pick<PaymentRecord, "state">): boolean {
   return state !== "failed" && state !== "released";
 }

@@ -33,7 +33,7 @@ export interface Authentic {
 export interface DeliveryIdSource {
   /** Lower case; undefined if the ID is inside the body. */
   readonly header?: string;
-  /** True if the signature covers the id: only then does a different ID mean a different delivery. */
+  /** True if the signature covers the ID. Only then does a different ID mean a different delivery. */
   readonly isSigned: boolean;
   /** Returns undefined when an authentic request has no id. */
   find(request: HttpRequest, body: Uint8Array): string | undefined;

@@ -133,8 +133,8 @@ export class PayableTokens {
   }
 
   /**
-   * Returns the tokens for a price, always in the same array. For a price in dollars their rate is one token for one dollar:
-   * the price is in 10^-18 dollars, so amounts are computed as for wei.
+   * Returns the tokens for a price, always in the same array. For a price in dollars their rate is one token for one
+   * dollar. The price is in 10^-18 dollars, so amounts are computed as for wei.
    * @param policy policy of the job; a restricted job is sold in the tokens of callers
    */
   for(price: Pick<JobPrice, "currency">, policy?: Pick<JobPolicy, "restriction">): readonly AcceptedToken[] {

@@ -213,8 +213,8 @@ export class Checkout {
 
   /**
    * Reads the body of a paid request; undefined for a body that a later check refuses.
-   * @throws GatewayError the refusal, if the payment was seen before: it may have bought the job with this body, under
-   *   an earlier limit
+   * @throws GatewayError the refusal, if the payment was seen before, because it may have bought the job with this
+   * body, under an earlier limit
    */
   async #readPaidBody(
     request: JobRequest,
@@ -243,8 +243,8 @@ export class Checkout {
   }
 
   /**
-   * Returns true if an unpaid request is answered without its body: the client waits for `100 Continue` before it sends
-   * the body, and no check needs it.
+   * Returns true if an unpaid request is answered without its body, because the client waits for `100 Continue` before
+   * it sends the body, and no check needs it.
    */
   #spares(request: JobRequest, job: JobKey, protocol: PaymentReader): boolean {
     const { expect, "content-length": announced = "0" } = request.headers;

@@ -8,8 +8,8 @@ const MAX_WRONG_TOKENS = 20;
 const WRONG_TOKEN_WINDOW_SECS = 10;
 
 /**
- * Limits on the work that one client can cause without paying. Its counts outlive a reload: otherwise every reload
- * would grant each client its whole limit again.
+ * Limits on the work that one client can cause without paying. Its counts outlive a reload, because otherwise every
+ * reload would grant each client its whole limit again.
  */
 export class ClientLimits {
   readonly #unpaid = new RateLimit();

@@ -187,7 +187,7 @@ export class JobRoute {
         const { call } = waited;
         const withheld = call && withheldBecause(call);
         if (withheld !== undefined) throw withheld;
-        // The job failed and its payment is released: there will be neither a result nor a charge.
+        // The job failed and its payment is released, so there will be neither a result nor a charge.
         if (call?.state === "failed" && call.charge?.state === "released") throw callFailed(call);
         return acceptedAnswer(bought(), job, preferred);
       }
@@ -316,8 +316,8 @@ const WAIT = new RegExp(
 
 /**
  * Returns how long the client prefers to wait for its job's result, by `Prefer: wait=N` (RFC 7240 §4.3): 1 to 60
- * seconds. Returns undefined if the header has no such preference or breaks the grammar: a preference never makes a
- * request fail.
+ * seconds. Returns undefined if the header has no such preference or breaks the grammar, because a preference never
+ * makes a request fail.
  */
 export function preferredWaitSecs(request: HttpRequest): number | undefined {
   const seconds = Number(WAIT.exec(request.headerValues("prefer").join(","))?.groups?.secs);

@@ -44,8 +44,8 @@ export interface PaidRequest {
   /** Hash of the whole request, at a job's own route. */
   readonly requestHash: string | undefined;
   /**
-   * Distinguishes this purchase from all others: the same payment must not buy another job, request or body, or have other
-   * notes.
+   * Distinguishes this purchase from all others, because the same payment must not buy another job, request or body, or
+   * have other notes.
    */
   readonly identity: PurchaseIdentity;
   /**

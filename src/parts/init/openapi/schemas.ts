@@ -36,8 +36,8 @@ function freeName(reference: string, taken: readonly string[]): string {
 }
 
 /**
- * Returns the JSON Schema of a parameter, without references: jobgate reads the parameter's text as the type that the schema
- * names. A schema that names no single type is replaced by a schema that accepts every text.
+ * Returns the JSON Schema of a parameter, without references, because jobgate reads the parameter's text as the type
+ * that the schema names. A schema that names no single type is replaced by a schema that accepts every text.
  */
 export function parameterSchema(document: OpenApiDocument, schema: unknown): Schema {
   const open: string[] = [];

@@ -5,7 +5,7 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 /** Hidden tabs close their stream after this time: browsers open only six connections to one server. */
 const KEPT_WHEN_HIDDEN_MS = 20_000;
-/** jobgate sends a message every 20 s: after this silence the connection is lost. */
+/** jobgate sends a message every 20 s, so the connection is lost after this silence. */
 const LONGEST_SILENCE_MS = 60_000;
 /** Number of past events to begin with. */
 const HISTORY = 200;

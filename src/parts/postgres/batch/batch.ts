@@ -54,9 +54,9 @@ export interface BatchPart {
 }
 
 /**
- * Like Promise.all, but waits for all steps even when one fails: a transaction must not be rolled back, and its connection
- * reused, while a step is still running in it.
- * @throws the error of the first step that failed: the other steps may only have failed because of it
+ * Like Promise.all, but waits for all steps even when one fails, because a transaction must not be rolled back, and its
+ * connection reused, while a step is still running in it.
+ * @throws the error of the first step that failed, because the other steps may only have failed because of it
  */
 export async function allSettled<T extends readonly unknown[] | []>(
   steps: T,

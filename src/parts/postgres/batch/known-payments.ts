@@ -57,7 +57,8 @@ export class KnownPayments {
    * @param keys payments to lock
    * @param intents payments that the batch may begin
    * @returns the payments that the batch may change
-   * @throws LostRace when another batch has decided a payment meanwhile: the rows that were read with it are then outdated
+   * @throws LostRace when another batch has decided a payment meanwhile, because the rows that were read with it are
+   * then outdated
    */
   async load(
     sql: Sql,

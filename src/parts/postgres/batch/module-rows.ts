@@ -140,7 +140,10 @@ export class PostgresRows implements Rows {
     return held;
   }
 
-  /** Returns the place of a row. A row that no step named is new: the database would refuse a second one. */
+  /**
+   * Returns the place of a row. A row that no step named is new, because the database would refuse a second row with
+   * its key.
+   */
   #heldFor(table: AnyTable, row: AnyRow): Held {
     const held = this.#heldIn(table);
     const text = keyText(table, row);

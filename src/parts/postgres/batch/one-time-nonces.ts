@@ -2,7 +2,10 @@ import type { OneTimeNonce } from "../../../core/payment.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { type Sql, statement } from "../sql.ts";
 
-/** Expired nonces that are deleted whenever one is added: the number is above 1, so that expired nonces never pile up. */
+/**
+ * Expired nonces that are deleted whenever a nonce is added. The number is above 1, so that expired nonces never pile
+ * up.
+ */
 const NONCES_FORGOTTEN_AT_ONCE = 10;
 
 interface NonceRow {

@@ -5,8 +5,8 @@ import pg, { type ClientConfig } from "pg";
 /** Address of the database, and how to trust it. */
 export interface PostgresAddress {
   /**
-   * `postgres://user:password@host:port/database`, with one host or several. Secret: it may hold a password. Connections
-   * read it when they open.
+   * `postgres://user:password@host:port/database`, with one host or several. Secret, because it may hold a password.
+   * Connections read it when they open.
    */
   readonly url: string;
   /** File with the password. Connections read it when they open. */

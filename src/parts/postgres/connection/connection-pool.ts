@@ -42,7 +42,7 @@ export class ConnectionPool {
     this.#onReadOnly = onReadOnly;
     this.#pool = new pg.Pool({
       max,
-      // Each client reads the address anew: a reload may have changed its password.
+      // Each client reads the address anew, because a reload may have changed its password.
       Client: class extends BoundedClient {
         constructor() {
           super(servers.address, timeouts, begin);

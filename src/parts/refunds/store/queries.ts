@@ -121,9 +121,9 @@ export function refundSums({ sums }: Pick<StoreTotals, "sums">): readonly Refund
 const MAY_BE_ANOTHER = "state = 'queued' OR (state = 'sent' AND network NOT LIKE 'eip155:%')";
 
 /**
- * Money may have been given back since a copy was made. The operator approves each refund of a payment in the copy, because
- * a token's transfer does not say what it was for. Refunds whose signed transaction has no nonce need this approval too: jobgate
- * may have signed another transaction after that transaction expired.
+ * Money may have been given back since a copy was made. The operator approves each refund of a payment in the copy,
+ * because a token's transfer does not say what it was for. Refunds whose signed transaction has no nonce also need this
+ * approval, because jobgate may have signed another transaction after that transaction expired.
  */
 export const AFTER_COPY = `
 UPDATE payments SET on_failure = 'ask' WHERE on_failure = 'refund' OR charge <> 'before';

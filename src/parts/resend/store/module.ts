@@ -5,7 +5,7 @@ import type { StoreModule } from "../../../store/module.ts";
 export interface AcceptedCalls {
   /**
    * Reads the bytes of a JobCall that were stored at its acceptance.
-   * @returns undefined if they are not kept: the JobCall is done, was dropped, or never was
+   * @returns undefined if they are not kept, because the JobCall is done, was dropped, or never existed
    */
   findAccepted(callId: number): Promise<Uint8Array | undefined>;
   /**

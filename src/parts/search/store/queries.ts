@@ -157,7 +157,7 @@ function searchQuery(asked: Asked, text: string): Query {
     ...{ payer: "payer", code: "code" },
   };
   const selects = [
-    // Postgres takes the types of the columns from the first two queries: each column has a value in one of these.
+    // Postgres takes the types of the columns from the first two queries, so each column has a value in one of these.
     ...[finished, open],
     select("term", { kind: "kind", entry: "entry", term: "term" }, "FROM terms"),
     ...(digits === undefined ? [] : [select("number", { id: "id" }, "FROM numbers")]),

@@ -4,7 +4,7 @@ import { clusterOf } from "../portable/clusters.ts";
 import { type TransferParts, transferMessage, transferTransaction } from "../portable/transfer.ts";
 import { onStandardWallet, type StandardAccount, type StandardWallet } from "./wallet-standard.ts";
 
-/** Bound on the wallets that are shown: any extension can register as many as it likes. */
+/** Bound on the wallets that are shown, because any extension can register as many as it likes. */
 const MAX_WALLETS = 20;
 /** Time in which a blockhash certainly expires no transaction: 150 blocks of 0.4 s, less the time that sending takes. */
 const MAX_SIGNING_MS = 55_000;

@@ -89,7 +89,7 @@ export interface TransactionRecord extends NewTransaction {
     readonly nonce: number;
     readonly raw: string;
     readonly hash: string;
-    /** Hashes of the bytes that were replaced, oldest first: one of them may be mined instead. */
+    /** Hashes of the bytes that were replaced, oldest first. One of them may be mined instead. */
     readonly earlierHashes: readonly string[];
     /** Time of the last signature, Unix milliseconds by the store's clock. */
     readonly at: number;
