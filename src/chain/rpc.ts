@@ -19,7 +19,7 @@ export interface RpcOptions {
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 /** Characters of 32 bytes, `0x` included. */
 const WORD_LENGTH = 66;
-/** Calls that one `eth_call` makes at most: chains bound the size of its code. */
+/** Most calls that one `eth_call` makes, because chains bound the size of its code. */
 const MAX_TOGETHER = 64;
 /** Time for which calls are made separately after the RPC failed to execute several calls at once. */
 const ASKS_EACH_MS = 60_000;

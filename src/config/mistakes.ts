@@ -30,7 +30,7 @@ export interface Mistake {
   readonly keyPath: string;
   /** The problem and the expected value, without values that could be secret. */
   readonly message: string;
-  /** Valid key or value that a wrong one resembles. */
+  /** Valid key or value that a wrong key or value resembles. */
   readonly suggestion?: string | undefined;
 }
 

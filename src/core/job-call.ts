@@ -91,7 +91,7 @@ export function jobKeyText(serviceId: bigint, jobIndex: number): string {
   return `${serviceId}/${jobIndex}`;
 }
 
-/** Largest result of a JobCall, unless its job allows larger ones. A larger result is stored in chunks. */
+/** Largest result of a JobCall, unless its job allows larger results. A larger result is stored in chunks. */
 export const MAX_RESULT_BYTES = 1024 * 1024;
 /** Size of each chunk of a result except the last. Writing or reading a few chunks at once takes milliseconds. */
 export const RESULT_CHUNK_BYTES = 256 * 1024;

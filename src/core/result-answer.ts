@@ -33,7 +33,7 @@ export function statusProblem(status: number): string | undefined {
   return isFinal ? undefined : `status is ${status}: expected ${MIN_STATUS} to ${MAX_STATUS}`;
 }
 
-/** Most headers of a result, the dropped ones included. */
+/** Most headers of a result, including the headers that are dropped. */
 export const MAX_HEADERS = 100;
 /** Most characters in the names and values of all headers of a result. */
 export const MAX_HEADERS_LENGTH = 16_384;

@@ -29,8 +29,8 @@ export class BackgroundRequests {
   }
 
   /**
-   * Releases a JobCall. @param options `excused` if its runner has not begun the JobCall; see {@link ReleaseOptions} for the
-   * others
+   * Releases a JobCall.
+   * @param options `excused` if its runner has not begun the JobCall; see {@link ReleaseOptions} for the other options
    */
   release(
     { callId, leaseToken, suspect }: Lease & { readonly suspect: boolean },

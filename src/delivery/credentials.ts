@@ -76,10 +76,10 @@ function carriesToken(authorization: string | undefined, tokens: readonly string
 type Tls = NonNullable<RunnerConfig["tls"]>;
 
 /**
- * Certificates of a server that change while it runs: connections that are opened later see the new ones.
+ * Certificates of a server that change while it runs. Connections that are opened later see the new certificates.
  *
- * With `clientCa`, a connection without a valid certificate is not cut: {@link Authentication} answers its calls,
- * so that the runner's author sees what is wrong. `ServerCredentials.createSsl` can do neither.
+ * With `clientCa`, a connection without a valid certificate is not cut. {@link Authentication} answers its calls, so
+ * that the runner's author sees what is wrong. `ServerCredentials.createSsl` can do neither.
  */
 export class ServerCertificates implements experimental.CertificateProvider {
   readonly credentials: ServerCredentials;

@@ -8,7 +8,7 @@ type JobCallDecoder = (encoded: Uint8Array) => {
   readonly metadata: Readonly<Record<string, string>>;
 };
 
-/** Counts deliveries and, if traces are on, makes each one a span. */
+/** Counts deliveries and, if traces are on, makes each delivery a span. */
 export class DeliveryTelemetry {
   readonly #telemetry: Telemetry;
   readonly #decode: JobCallDecoder;

@@ -159,7 +159,7 @@ export class LeaseRequests {
   }
 }
 
-/** Reads each request on its own, so that an invalid request does not affect the others. */
+/** Reads each request on its own, so that an invalid request does not affect the other requests. */
 function readEach<Request extends { readonly callId: bigint; readonly leaseToken: string }, Asked>(
   requests: readonly Request[] = [],
   read: (request: Request) => Asked,
@@ -178,8 +178,8 @@ function readEach<Request extends { readonly callId: bigint; readonly leaseToken
 }
 
 /**
- * Requests the status of each lease on its own, so that a lost lease does not affect the others. @returns one status for
- * each lease, in order
+ * Requests the status of each lease on its own, so that a lost lease does not affect the other leases.
+ * @returns one status for each lease, in order
  */
 async function leaseStatuses<Asked>(
   readings: readonly Reading<Asked>[],

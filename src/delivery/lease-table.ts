@@ -28,7 +28,7 @@ interface LeaseHolder {
   leaseGone(lease: OutLease): void;
 }
 
-/** Bounds how often a table with many leases is searched for expired ones. */
+/** Bounds how often a table with many leases is searched for expired leases. */
 const MIN_SWEEP_INTERVAL_MS = 20;
 
 /** Leases that this process granted, by token, because unary calls name the token rather than the stream. */

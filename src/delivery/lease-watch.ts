@@ -49,7 +49,10 @@ export class LeaseWatch {
     });
   }
 
-  /** Queries the store about these leases soon. Removes ended leases, and keeps the others until they expire in the store. */
+  /**
+   * Queries the store about these leases soon. Removes ended leases, and keeps the other leases until they expire in
+   * the store.
+   */
   look(leases: readonly OutLease[]): void {
     for (const lease of leases) this.#wanted.add(lease);
     this.#looking ??= this.#lookAtWanted().finally(() => {

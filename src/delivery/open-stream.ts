@@ -33,7 +33,7 @@ export function openStream(
   return subscription;
 }
 
-/** Error that ends streams and refuses new ones. */
+/** Error that ends streams and refuses new streams. */
 export function shuttingDown(): GatewayError {
   return new GatewayError("shutting_down", "jobgate is shutting down: subscribe again");
 }

@@ -67,7 +67,7 @@ export function errorResponse(error: GatewayError, details = error.details): Htt
   return { ...jsonResponse(status, { error: message, code, ...details }, headers), refusal: code };
 }
 
-/** Thrown when another server's answer is larger than any valid one. */
+/** Thrown when another server's answer is larger than any valid answer. */
 export class BodyTooLarge extends Error {}
 
 /** Reads the body of another server's answer, up to `maxBytes`. @throws BodyTooLarge */
@@ -155,7 +155,7 @@ const queued = new WeakMap<Socket, Set<ServerResponse>>();
 
 /**
  * Emits "close" on a pipelined answer when its connection ends. Node does that only for the first answer in the queue;
- * the others would never close, and their exchanges would never end.
+ * the other answers would never close, and their exchanges would never end.
  */
 export function closeWithConnection({ socket }: IncomingMessage, outgoing: ServerResponse): void {
   // Only the first answer in the queue already has the socket.

@@ -70,7 +70,10 @@ export interface MethodHandlers extends Readonly<Partial<Record<(typeof METHODS)
   readonly yields?: true;
 }
 
-/** Answers a request that is about to be refused. @throws the refusal, or another one */
+/**
+ * Answers a request that is about to be refused.
+ * @throws the refusal, or another refusal
+ */
 type RefusedHandler = (request: HttpRequest, refusal: GatewayError) => RouteAnswer | Promise<RouteAnswer>;
 
 /** Handlers of a health route: probes send GET or HEAD. */

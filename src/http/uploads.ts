@@ -69,7 +69,7 @@ const FIRST_BYTES = 4 * 1024;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Reads request bodies, and bounds the memory of all incomplete ones together. Above the bound, the oldest upload is
+ * Reads request bodies, and bounds the memory of all incomplete bodies together. Above the bound, the oldest upload is
  * refused. An ordinary upload takes milliseconds, so an upload that is kept open to fill the memory is older.
  */
 export class Uploads {
@@ -107,7 +107,7 @@ export class Uploads {
     this.makeRoom(0, maxBytes);
   }
 
-  /** Refuses the oldest uploads until these bytes fit in addition to the others. */
+  /** Refuses the oldest uploads until these bytes fit in addition to the bytes of the others. */
   makeRoom(bytes: number, maxBytes: number): void {
     const bound = Math.max(this.#maxHeldBytes, MIN_WHOLE_BODIES * maxBytes);
     for (const oldest of this.#unfinished) {

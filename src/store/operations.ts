@@ -82,7 +82,9 @@ export function makesWork<Name extends OperationName>(name: Name, input: Input<N
   return typeof makesWork === "function" ? makesWork(...(input as unknown as never)) : makesWork === true;
 }
 
-/** Checks whether an operation runs after all others of its batch, so that it returns the work that the others add. */
+/**
+ * Checks whether an operation runs after all other operations of its batch, so that it returns the work that they add.
+ */
 export function runsLast({ name }: Operation): boolean {
   return name === "claim" || name === "expireLeases";
 }

@@ -71,7 +71,7 @@ export interface Contract<Methods> {
   readonly methods?: Methods;
 }
 
-/** Another store, in this process or another one, owns the database file. */
+/** Another store, in this or another process, owns the database file. */
 export class StoreInUseError extends Error {
   override readonly name = "StoreInUseError";
 }

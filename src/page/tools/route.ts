@@ -50,7 +50,7 @@ export function open(path: string, filters: Filters): void {
   location.hash = href(path, filters);
 }
 
-/** Returns the current route, and the new one after each change of the address. */
+/** Returns the current route, and the new route after each change of the address. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {

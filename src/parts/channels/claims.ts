@@ -52,7 +52,7 @@ export class ChannelClaims {
     this.#parts = parts;
   }
 
-  /** Makes the claims that are due, the urgent ones first. */
+  /** Makes the claims that are due, urgent claims first. */
   async makeDue(): Promise<void> {
     for (const which of ["urgent", "any"] as const) await this.#makeDueOf(await this.#nextPage(which));
   }

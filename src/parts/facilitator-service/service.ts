@@ -103,7 +103,7 @@ export class FacilitatorService implements BackgroundService {
     this.#sellers = tokens;
   }
 
-  /** Takes no new requests; resolves once the current ones are answered. */
+  /** Takes no new requests; resolves once the current requests are answered. */
   stop(): Promise<void> {
     return this.#server.unmount(this.#find);
   }

@@ -25,7 +25,7 @@ export class OperatorServer implements BackgroundService {
 
   constructor(options: {
     readonly server: HttpServer;
-    /** Bearer tokens of the API and of what parts add. Health never needs one. */
+    /** Bearer tokens of the API and of what parts add. Health never needs a token. */
     readonly tokens: OperatorTokens;
     readonly sources: OperatorSources;
     readonly logger: Logger;

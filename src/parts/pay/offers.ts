@@ -40,7 +40,10 @@ export function networksOf(offers: readonly Offer[], tokens: KnownTokens): strin
   return [...new Set(offers.map((offer) => tokens.nameOf(offer)))].join(", ");
 }
 
-/** Returns the offers that are paid from channels, or the others. @throws Refusal when there is none */
+/**
+ * Returns the offers that are paid from channels, or the other offers.
+ * @throws Refusal when there is none
+ */
 export function offersBy(way: "channel" | "payment", offers: readonly Offer[]): readonly Offer[] {
   const found = offers.filter((offer) => isOfChannel(offer) === (way === "channel"));
   if (found.length > 0 || offers.length === 0) return found;

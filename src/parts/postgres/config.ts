@@ -18,7 +18,7 @@ const keys = {
   connectTimeoutMs: fixed(seconds(0).optional()),
   /** Default: the `sslmode` of the URL; without one, `verify-full` unless the host is loopback or a Unix socket. */
   tls: fixed(oneOf(["disable", "require", "verify-full"]).optional()),
-  /** PEM file with the authorities to trust, instead of the well-known ones. */
+  /** PEM file with the authorities to trust, instead of the well-known authorities. */
   ca: fixed(pemFile().optional()),
   /** File with the password, which each connection reads. */
   passwordFile: changesIf(

@@ -16,8 +16,8 @@ const STEP_MS = 300_000;
 const ANSWER_MS = STEP_MS + 2_000;
 
 /**
- * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the others wait and
- * find the tables up to date. Tables of a newer jobgate stay as they are if this jobgate can still use them.
+ * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the other replicas
+ * wait and find the tables up to date. Tables of a newer jobgate stay as they are if this jobgate can still use them.
  * @throws Error when the tables are of a newer jobgate and this one cannot use them, or of an unreleased jobgate
  */
 export async function migrate(client: ClientBase): Promise<void> {

@@ -82,7 +82,7 @@ export class PricingListener {
     for (const socket of this.#silent) socket.destroy();
   }
 
-  /** Ends the HTTP/1.1 connections that are left once the gRPC server is closed, which ends the others. */
+  /** Ends the HTTP/1.1 connections that are left once the gRPC server is closed, which ends the other connections. */
   async close(): Promise<void> {
     const cut = setTimeout(() => this.#http.closeAllConnections(), FLUSH_TIMEOUT_MS);
     await this.#answers.settle();

@@ -180,7 +180,7 @@ export class ProofMaker {
     return undefined;
   }
 
-  /** Returns true if an order waits that goes ahead of the one in progress. */
+  /** Returns true if an order waits that goes ahead of the order in progress. */
   #givesWay({ serviceId, askers }: Order): boolean {
     const next = this.#firstWaiting();
     if (next === undefined) return false;

@@ -17,7 +17,7 @@ const target = z.object({
   concurrency: integer(1, 1_000).default(8),
   /** Time limit of one request, including the whole response. */
   timeoutMs: seconds(0.001).default(60_000),
-  /** Keys that sign each request. There are several keys while the receiver changes from the old key to the new one. */
+  /** Keys that sign each request. There are several keys while the receiver changes from the old key to the new key. */
   secret: signingKeys().optional(),
 });
 

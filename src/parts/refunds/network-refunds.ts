@@ -99,7 +99,7 @@ export class NetworkRefunds implements BackgroundService {
     const left = sending.length === 0 ? [] : await this.#finish(sending);
     const room = MAX_SENDING - left.length;
     if (room <= 0) return;
-    // Each round starts where the last one ended, so refunds that wait do not hold up the others.
+    // Each round starts where the last round ended, so refunds that wait do not hold up other refunds.
     const owed = await ledger.listOpenRefunds(network, { state: "owed", limit: room, after: this.#lookedAt });
     this.#lookedAt = owed.length === room ? (owed.at(-1)?.callId ?? 0) : 0;
     if (owed.length > 0) await this.#send(owed, left);

@@ -9,8 +9,8 @@ const DARK = { surface: "#191c24", away: "#ffffff" };
 type Rgb = readonly [red: number, green: number, blue: number];
 
 /**
- * Returns the style of pages in the seller's colour. On light surfaces the colour is darkened, and on dark ones lightened,
- * until it can be read.
+ * Returns the style of pages in the seller's colour. On light surfaces the colour is darkened, and on dark surfaces it
+ * is lightened, until it can be read.
  * @param color `#rrggbb`
  */
 export function themeStyle(color: string): string {

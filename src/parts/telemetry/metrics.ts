@@ -29,7 +29,9 @@ class CounterSeries implements Counter {
 
 class HistogramSeries implements Histogram {
   readonly #bounds: readonly number[];
-  /** Observations up to each bound and above the one before; the last count has the observations above all bounds. */
+  /**
+   * Observations up to each bound and above the bound before it; the last count has the observations above all bounds.
+   */
   readonly #counts: number[];
   #sum = 0;
 
@@ -82,7 +84,7 @@ class MetricFamily<Series extends { samples(name: string, labels: Labels): Sampl
     if (instrument.labels.length === 0) this.seriesOf({});
   }
 
-  /** Returns the series with these labels, a new one if there is none. */
+  /** Returns the series with these labels, a new series if there is none. */
   seriesOf(labels: Labels): Series {
     const key = JSON.stringify(this.#instrument.labels.map((name) => labels[name]));
     const known = this.#series.get(key);

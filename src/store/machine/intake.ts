@@ -64,7 +64,10 @@ export class IntakeSteps {
     return outcome;
   }
 
-  /** Decides whether a delivery repeats an earlier one. @returns undefined for a new delivery */
+  /**
+   * Decides whether a delivery repeats an earlier delivery.
+   * @returns undefined for a new delivery
+   */
   #repeatOf(
     { keys, bodyHash }: Delivery,
     now: number,

@@ -15,7 +15,7 @@ export const LOG_SIZE_LIMIT = 64 * 1024 * 1024;
 /** Time for which a query waits for other connections. */
 export const BUSY_MS = 5000;
 
-/** Settings that every open makes and reads back, because drivers and builds start with different ones. */
+/** Settings that every open makes and reads back, because drivers and builds start with different settings. */
 const PRAGMAS = [
   { name: "journal_mode", value: "wal" },
   // 2 is FULL: each commit is on the disk before it is reported.

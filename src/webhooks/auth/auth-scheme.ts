@@ -63,8 +63,8 @@ export class SigningKeyMissing extends CannotSign {
 
 /**
  * Makes the refusal of an unauthentic request. It does not depend on the reason, so that a stranger learns nothing.
- * @param auth authentication of the endpoint. The refusal names only the bearer scheme, because the others are not HTTP
- *   schemes
+ * @param auth authentication of the endpoint. The refusal names only the bearer scheme, because the other schemes are
+ * not HTTP schemes
  */
 export function unauthorized(auth?: WebhookEndpoint["auth"]): GatewayError {
   const headers = auth?.mode === "bearer" ? { "www-authenticate": "Bearer" } : {};

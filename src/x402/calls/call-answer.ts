@@ -49,7 +49,9 @@ function fieldsOf(additions: NonNullable<CallState["additions"]>): Readonly<Reco
   return Object.assign({}, ...additions.map(({ fields }) => fields));
 }
 
-/** Returns the settlement of a call that was charged after it ran: its 202 had no settlement, or an earlier one. */
+/**
+ * Returns the settlement of a call that was charged after it ran. Its 202 had no settlement, or an earlier settlement.
+ */
 export function lateSettlement({ charge, settlement }: CallState): SettleResponse | undefined {
   const isCharged = charge?.state === "settled" || charge?.state === "released";
   return isCharged && settlement !== undefined ? JSON.parse(settlement) : undefined;

@@ -55,7 +55,10 @@ export interface FacilitatorsOptions {
   readonly configs: readonly FacilitatorConfig[];
   /** Longest time of one call. */
   readonly timeoutMs: number;
-  /** Time after which verification is also requested from the next facilitator, while the one before has not answered. */
+  /**
+   * Time after which verification is also requested from the next facilitator, while the facilitator before it has not
+   * answered.
+   */
   readonly verifyPatienceMs: number;
   /** True to read `/supported` even of a single facilitator. */
   readonly readsSupported: boolean;

@@ -22,7 +22,7 @@ import {
 /** Largest answer that is read. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** Longest reason that is kept. It goes to the client inside a header, and clients refuse long ones. */
+/** Longest reason that is kept. It goes to the client inside a header, and clients refuse long reasons. */
 const MAX_REASON_LENGTH = 200;
 
 const optionalText = z

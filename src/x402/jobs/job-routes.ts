@@ -7,7 +7,7 @@ import { decodeSegments, encodeSegments, type RouteHandler } from "../../http/ro
 import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 
-/** Longest path with its query string, because many servers refuse longer ones. */
+/** Longest path with its query string, because many servers refuse longer paths. */
 const MAX_TARGET_BYTES = 8 * 1024;
 
 type RequestMetadata = NonNullable<JobCall["requestMetadata"]>;

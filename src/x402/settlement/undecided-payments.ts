@@ -9,8 +9,8 @@ const PAGE = 200;
 const MAX_AT_ONCE = 2_000;
 
 /**
- * Cursor over the undecided or watched payments, oldest first. Each call continues where the last one ended and starts again
- * after the newest, so that no payment waits forever behind other payments that stay undecided.
+ * Cursor over the undecided or watched payments, oldest first. Each call continues where the last call ended and starts
+ * again after the newest, so that no payment waits forever behind other payments that stay undecided.
  */
 export class UndecidedPayments {
   readonly #journal: Pick<PaymentJournal, "listUndecided">;

@@ -23,7 +23,7 @@ export interface Books {
 export interface SummedPeriod {
   /** Days since 1970, in UTC. */
   readonly from: number;
-  /** Day after the last one. */
+  /** Day after the last day. */
   readonly to: number;
   readonly by: MovementGroup;
 }

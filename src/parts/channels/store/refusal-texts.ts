@@ -1,6 +1,6 @@
 import type { ChannelStatus } from "./row.ts";
 
-/* Error codes of x402's scheme batch-settlement. Its clients compare two of them, and people read the others. */
+/* Error codes of x402's scheme batch-settlement. Its clients compare two of them, and people read the other codes. */
 const code = (name: string) => `invalid_batch_settlement_evm_${name}`;
 const explained = (sentence: string, name: string) => `${sentence} (${code(name)})`;
 

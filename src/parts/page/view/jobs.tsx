@@ -22,7 +22,7 @@ export function CallBadge({ state }: { state: CallState }) {
   return <Badge stage={known?.stage ?? "unsure"}>{known?.name ?? "?"}</Badge>;
 }
 
-/** All JobCalls, finished ones too. */
+/** All JobCalls, including finished JobCalls. */
 export function Jobs({ filters }: { filters: Filters }) {
   const { state = "", origin = "", text = "", before } = filters;
   const { data: totals } = useTotals();

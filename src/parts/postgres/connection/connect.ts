@@ -13,7 +13,7 @@ export interface PostgresAddress {
   readonly passwordFile?: string | undefined;
   /** Undefined means the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
   readonly tls?: PostgresTls | undefined;
-  /** Authorities to trust in place of the well-known ones, in PEM. */
+  /** Authorities to trust in place of the well-known authorities, in PEM. */
   readonly ca?: string | undefined;
 }
 

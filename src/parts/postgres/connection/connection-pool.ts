@@ -155,7 +155,7 @@ export async function openConnections(
     /** Wait for a server that is not reachable yet. */
     readonly connectTimeoutMs: number;
     readonly signal: AbortSignal | undefined;
-    /** Called when the server can only be read from, or another one is in use. */
+    /** Called when the server can only be read from, or another server is in use. */
     readonly onServerLeft: () => void;
   },
 ): Promise<Connections> {

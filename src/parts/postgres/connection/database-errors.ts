@@ -54,7 +54,7 @@ export function isReadOnly(error: unknown): boolean {
   return error instanceof ReadOnlyServer || hasCode(error, /^25006$/);
 }
 
-/** Checks whether the batch collided with another one, and so may succeed when it is run again. */
+/** Checks whether the batch collided with another batch, and so may succeed when it is run again. */
 export function isCollision(error: unknown): boolean {
   return error instanceof LostRace || hasCode(error, /^40/);
 }

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { BoundedClient, type PostgresTimeouts } from "./connect.ts";
 import type { Servers } from "./servers.ts";
 
-/** Announcement of a replica to the others. */
+/** Announcement of a replica to the other replicas. */
 interface News {
   /** JobCalls are ready. */
   readonly hasWork: boolean;

@@ -107,7 +107,7 @@ export function* search(asked: Asked, text: string): Lookup<Found> {
   };
 }
 
-/** Orders terms by their bytes, as the index does, and the newest first among equal ones. */
+/** Orders terms by their bytes, as the index does, and the newest first among equal terms. */
 function byTerm(one: SearchTerm, other: SearchTerm): number {
   return Buffer.compare(Buffer.from(one.term), Buffer.from(other.term)) || other.entry - one.entry;
 }
