@@ -133,7 +133,7 @@ export const HISTOGRAMS = {
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600],
   },
   jobgate_event_loop_delay_seconds: {
-    help: "Lateness of a timer, which every request waits in addition.",
+    help: "Lateness of a timer, by which every request is delayed in addition.",
     labels: [],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
   },

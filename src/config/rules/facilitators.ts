@@ -46,7 +46,7 @@ export function checkFacilitators(
     place
       .at("accepted_tokens", i, "network")
       .report(
-        `is ${networkName(network, kinds)}, which none of x402.facilitators settles on; expected it in the networks of one`,
+        `is ${networkName(network, kinds)}, which none of x402.facilitators settles on; expected it in the networks of one of them`,
       );
   }
 }

@@ -168,5 +168,7 @@ function checkLateCharge(
     if (problem !== undefined)
       place
         .at("charge")
-        .warn(`${is}, and the job is not offered so in ${tokens[i]?.[1].text}; expected ${problem}`);
+        .warn(
+          `${is}, and the job is not offered with that charge in ${tokens[i]?.[1].text}; expected ${problem}`,
+        );
 }

@@ -53,7 +53,7 @@ function checkTokenPaths({ endpoints = [] }: WebhooksTable, list: Place): void {
     list
       .at(i, "path")
       .report(
-        `is where the token of ${list.at(owner[1]).text} is; expected a path that is not directly below that one`,
+        `is where the token of ${list.at(owner[1]).text} is; expected a path that is not directly below the path of that endpoint`,
       );
   }
 }

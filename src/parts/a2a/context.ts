@@ -28,7 +28,7 @@ export const A2A_ERRORS = {
 export function noTask(): RpcError {
   return new RpcError(
     A2A_ERRORS.taskNotFound,
-    "There is no such task. Its ID must be that of a task which this server began: of a paid task within a year, of an unpaid one within a day.",
+    "There is no such task. Expected the ID of a task that this server began: a paid task of the last year, or an unpaid task of the last day.",
   );
 }
 

@@ -51,9 +51,10 @@ export function addTo(program: Command): void {
     example: "payments sums --by job --since 2026-01-01 --until 2026-01-31",
     takes: [
       // This option has no environment variable, because JOBGATE_BY is the name of the operator.
-      argumentOnly("--by <group>", "what each sum is of; a token is never added to another one").choices(
-        Object.keys(MOVEMENT_GROUPS),
-      ),
+      argumentOnly(
+        "--by <group>",
+        "what each sum is of; amounts of different tokens are never added",
+      ).choices(Object.keys(MOVEMENT_GROUPS)),
       sinceOption("from the UTC day of this time on; by default 30 days"),
       option("--until <time>", "through the UTC day of this time, which is included").argParser(parseTime),
       jsonOption(),

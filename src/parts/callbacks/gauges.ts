@@ -5,7 +5,7 @@ import type { CallbackCounts } from "./store/ledger.ts";
 export const CALLBACK_GAUGES: readonly OwnGauge[] = [
   {
     name: "jobgate_callbacks",
-    help: "Callbacks, by state; ended ones for a week.",
+    help: "Callbacks, by state. Callbacks that ended are counted for a week.",
     labels: ["state"],
     read: (totals) =>
       Object.entries(countsIn(totals)?.states ?? {}).map(([state, callbacks]) => [callbacks, { state }]),

@@ -22,7 +22,7 @@ async function policyProblems({ restriction }: JobPolicy, path: PeerProblem["pat
   try {
     const rpc = new Rpc({ rpcUrl: restriction.chainRpcUrl, timeoutMs: MAX_TIMEOUT_MS });
     if (await hasContract(rpc, restriction.chainContract)) return [];
-    const message = "has no contract on this chain; expected the one to ask";
+    const message = "has no contract on this chain; expected the contract that permits callers";
     return [{ path: [...path, "chain_contract"], message }];
   } catch (error) {
     const message = unanswered(restriction.chainRpcUrl, error);

@@ -29,7 +29,7 @@ test("A contract on its chain is not a problem", async () => {
 });
 
 test("A contract at an address without code is reported where the job's policy is", async () => {
-  const message = "chain_contract: has no contract on this chain; expected the one to ask";
+  const message = "chain_contract: has no contract on this chain; expected the contract that permits callers";
   expect(await problems(parts.anvil.rpcUrl, NOBODY)).toEqual([`x402.job_policies.1.${message}`]);
   expect(await problems(parts.anvil.rpcUrl, NOBODY, true)).toEqual([`jobs.1.${message}`]);
 });
