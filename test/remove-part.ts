@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { deleteParts, linesNaming } from "./removable/delete-parts.ts";
 import { importsByOtherParts, importsOfPart } from "./removable/imports-of-parts.ts";
 import { ALL, CASES, ROOT } from "./removable/without.ts";
@@ -14,6 +14,17 @@ const parts = CASES.filter((one) => one !== ALL);
 if (more.length > 0 || !parts.includes(name)) {
   console.error(`Expected the name of a part: ${parts.join(", ")}`);
   process.exit(2);
+}
+const folders = [`src/parts/${name}`, `test/parts/${name}`];
+const changed = execFileSync("git", ["status", "--porcelain", "--", ...folders], {
+  cwd: ROOT,
+  encoding: "utf8",
+});
+if (changed !== "") {
+  console.error(
+    `${name} has changes that git could not restore. Commit or discard them first:\n${changed.trimEnd()}`,
+  );
+  process.exit(1);
 }
 const inSources = importsOfPart(name, ["src"]);
 if (inSources.length > 0) {

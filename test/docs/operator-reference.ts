@@ -65,6 +65,12 @@ function usageOf({ name, command }: Leaf): string {
   return `\`${name}${args.join("")}\``;
 }
 
+function mostFrequent(options: readonly { readonly description: string }[]): string {
+  const counts = new Map<string, number>();
+  for (const { description } of options) counts.set(description, (counts.get(description) ?? 0) + 1);
+  return [...counts].sort(([, left], [, right]) => right - left)[0]?.[0] ?? "";
+}
+
 async function commandTables(): Promise<string> {
   const leaves = leavesOf(await makeProgram());
   const counts = new Map<string, number>();
@@ -72,9 +78,10 @@ async function commandTables(): Promise<string> {
     for (const { flags } of command.options) counts.set(flags, (counts.get(flags) ?? 0) + 1);
   const isCommon = (flags: string) => (counts.get(flags) ?? 0) >= COMMON_AT;
   const options = leaves.flatMap(({ command }) => command.options);
-  const common = options.filter(
-    ({ flags }, i) => isCommon(flags) && options.findIndex((it) => it.flags === flags) === i,
-  );
+  // A common option has the description that most commands give it.
+  const common = [...new Set(options.map(({ flags }) => flags))]
+    .filter(isCommon)
+    .map((flags) => ({ flags, description: mostFrequent(options.filter((it) => it.flags === flags)) }));
   const rows = leaves.map((leaf) => {
     const own = leaf.command.options.filter(({ flags, hidden }) => !hidden && !isCommon(flags));
     return row(usageOf(leaf), own.map((it) => `\`${it.long}\``).join(" "), leaf.command.description());

@@ -22,6 +22,7 @@ export function deleteParts(name: string, folder: string): void {
 /** Files and folders in which lines can name a part. */
 const NAMING = [
   "README.md",
+  "CHANGELOG.md",
   "CONTRIBUTING.md",
   "jobgate.example.toml",
   ".dependency-cruiser.cjs",
@@ -29,7 +30,10 @@ const NAMING = [
   "src",
   "test",
   "bench",
+  "clients",
   "demo",
+  "deploy",
+  "examples",
 ];
 
 /** Finds the lines that still name a deleted part: its paths, its name as code, and its tables of the configuration. */

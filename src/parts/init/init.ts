@@ -77,7 +77,7 @@ async function init(url: string | undefined, options: InitOptions): Promise<void
   requireNoCredentials(url);
   if (url !== undefined && options.openapi === undefined)
     throw new InvalidArgumentError(
-      `${url} is the URL of an API; expected --openapi with the API's description beside it.`,
+      `${url} is the URL of an API; expected --openapi with the API's description beside it. Without a description, \`jobgate sell ${url} --route … --save\` writes the configuration.`,
     );
   const { out, force: overwrites = false } = options;
   // Check before asking questions. The write checks again.
