@@ -129,7 +129,8 @@ export class Buyer {
       try {
         const answer = await this.#send(url, init);
         if (!isRetryable(answer) || left === 1) return answer;
-        reason = refusalText(answer);
+        const isWaiting = jsonOf(answer.body).code === "result_not_ready";
+        reason = isWaiting ? "the job has no result yet" : refusalText(answer);
         const retryAfterMs = Number(answer.headers.get("retry-after")) * 1_000 || RETRY_MS;
         waitMs = Math.min(Math.max(retryAfterMs, RETRY_MS), MAX_RETRY_MS);
       } catch (error) {

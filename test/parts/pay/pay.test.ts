@@ -211,6 +211,14 @@ describe("jobgate pay", () => {
     expect(facilitator.settled).toHaveLength(1);
   });
 
+  test("Says that a job has no result yet when the time is up", async () => {
+    const asked = ["--header", "Prefer: wait=0", "--timeout", "2"];
+    expect(await pay(testSeller.jobUrl(2), ...asked)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("in time: the job has no result yet"),
+    });
+  });
+
   test("Pays nothing above --max, nor on another network than --network", async () => {
     expect(await pay(testSeller.jobUrl(0), "--max", "0.009")).toMatchObject({
       code: 1,
