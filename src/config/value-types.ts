@@ -62,8 +62,8 @@ export const headerSecret = () =>
   });
 
 /**
- * Most secrets in an array. The number bounds the work of comparing a request with each secret, and the headers of a
- * request that is signed with each key.
+ * Most secrets in an array. The limit bounds the work of comparing a request with every secret. It also bounds the
+ * size of the headers of a request that jobgate sends, because the request is signed with every key.
  */
 const MAX_SECRETS = 8;
 

@@ -146,7 +146,7 @@ function isScalar(value: unknown): value is string | number | bigint | boolean {
   return ["string", "number", "bigint", "boolean"].includes(typeof value);
 }
 
-/** Returns true for a run of letters and digits as in keys and tokens, a UUID, or PEM. An address is not secret. */
+/** Returns true for a UUID, for PEM, and for a run of letters and digits that looks like a key or token. An address is not secret. */
 function mayBeSecret(text: string): boolean {
   const isKey = (run: string) =>
     /[0-9]/.test(run) && /[a-z]/i.test(run) && !/^(0x)?[0-9a-f]{0,44}$/i.test(run);

@@ -103,7 +103,7 @@ export const HISTOGRAMS = {
     buckets: REMOTE_SECONDS,
   },
   jobgate_api_call_duration_seconds: {
-    help: "Paid calls to an API, by its status, or how a call without an answer ended: timed_out, lost, unreached or invalid.",
+    help: "Duration of paid calls to an API, by the status of the answer; without an answer by how the call ended: timed_out, lost, unreached or invalid.",
     labels: ["api", "service_id", "job_id", "outcome"],
     buckets: REMOTE_SECONDS,
   },

@@ -112,7 +112,10 @@ export function Problem({ text }: { text: string }) {
   );
 }
 
-/** A modal dialog, open while it is shown. The browser gives the focus back; Escape closes it with an empty value. */
+/**
+ * A modal dialog, open while it is shown. When it closes, the browser returns the focus to the element that had it. Escape closes the
+ * dialog with an empty value.
+ */
 function Dialog(options: {
   readonly title: string;
   readonly onClose: (value: string) => void;

@@ -76,7 +76,10 @@ async function sign(options: {
   for (const [name, value] of Object.entries(headers)) console.log(`${name}: ${value}`);
 }
 
-/** Returns the hash of the request that the options describe; undefined without them, for a job that is bought by its IDs. */
+/**
+ * Returns the hash of the request that the options describe. Returns undefined if no option does: then the job is bought at the URL with
+ * its service and job ID.
+ */
 function requestHashOf(
   body: Uint8Array,
   { target, header }: { readonly target?: string; readonly header: readonly string[] },

@@ -57,7 +57,7 @@ export function addTo(program: Command): void {
   addOperatorCommand(channels, {
     name: "claim",
     description:
-      "Claim the final charges of one channel, or of all channels, at once; exit 1 if the channel does not exist.",
+      "Claim now the final charges of one channel, or of all channels; exit 1 if the channel does not exist.",
     example: 'channels claim --note "end of the month"',
     takes: [idArgument("[id]"), noteOption(), byOption(), jsonOption()],
   }).action(claim);

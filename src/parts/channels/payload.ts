@@ -38,7 +38,7 @@ const refundPayload = z
 type RawVoucher = z.output<typeof voucherPayload>;
 type RawDeposit = z.output<typeof payloadWithDeposit>;
 
-/** Voucher that the payer of a channel signed, alone, with a deposit, or for a refund. */
+/** Signed voucher of a channel's payer. It comes by itself, with a deposit, or with a request for a refund. */
 export interface Voucher {
   readonly config: ChannelConfig;
   /** Lower case. */

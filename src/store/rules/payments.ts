@@ -124,7 +124,7 @@ export type PaymentEffect =
   | "dropCall"
   /** The JobCall that was kept becomes ready. */
   | "requeueCall"
-  /** The one-time nonces can be used again; if the job ran, only the nonces of the charge. */
+  /** The one-time nonces can be used again. If the job ran, this is so for the nonces of the charge alone. */
   | "freeNonce"
   /** The one-time nonces are used up again, unless another payment has used them since. */
   | "useNonce"

@@ -204,7 +204,7 @@ export class FileOwner {
 }
 
 /**
- * Describes the loss of data of a served database, until its log is deleted or a copy replaces the database.
+ * Describes what a database lost while it was served; undefined once its log is deleted or a copy replaces the database.
  * @param pid process that still serves it
  */
 function lossOf(path: string, database: string, record?: OwnerRecord, pid?: number): string | undefined {

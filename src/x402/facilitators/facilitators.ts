@@ -81,7 +81,9 @@ export function openFacilitator(
 ): Facilitator {
   if (config.kind === "remote") return new RemoteFacilitator({ ...config, timeoutMs, versions, telemetry });
   if (inProcess === undefined)
-    throw new Error(`the configuration has the facilitator ${config.name}, and none was passed`);
+    throw new Error(
+      `the configuration has the facilitator ${config.name}, but the program passed no facilitator of this process`,
+    );
   return inProcess;
 }
 

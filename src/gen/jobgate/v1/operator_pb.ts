@@ -7546,8 +7546,8 @@ export const OperatorService: GenService<{
   /**
    * ApproveRefund sends a refund that waits for the operator, that failed, or that was declined, and records who decided
    * that and why. A failed refund is sent by a new transaction, because the earlier transaction has certainly moved nothing.
-   * A refund that waits for the operator while it is being sent is also sent by a new transaction: with the approval, the
-   * operator states that no block has the earlier transaction.
+   * A refund whose transaction was sent, but is in no block that jobgate can find, waits for the operator. An approval sends
+   * it by a new transaction: the operator states with it that no block has the earlier transaction.
    *
    * NOT_FOUND if no refund has this call ID. FAILED_PRECONDITION if the refund will be sent anyway, or was sent.
    *

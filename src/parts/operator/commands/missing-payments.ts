@@ -96,7 +96,7 @@ async function withoutPayment(
     for (const payment of page.payments) {
       const state = paymentStateText(payment.state);
       const { transaction } = payment;
-      // Money that moved under their authorizations bought nothing here.
+      // Money that moved under the authorization of such a payment bought nothing here, so it is missing.
       if (state === "failed" || state === "released") continue;
       if (transaction !== "") {
         const made = left.findIndex(

@@ -72,7 +72,7 @@ function Price({ origin, price, amounts }: Endpoint) {
 
 const NATIVE_DECIMALS = 18;
 
-/** Returns a price in wei in whole units of the network's own coin; any other price as it is. */
+/** Converts a price in wei to whole units of the network's own coin, and returns any other price unchanged. */
 function wholePrice(price: string): string {
   const [, wei] = /^(\d+) wei$/.exec(price) ?? [];
   return wei === undefined ? price : `${exactAmount(BigInt(wei), NATIVE_DECIMALS)} native`;

@@ -60,7 +60,7 @@ export function bytesOf(address: string): Uint8Array<ArrayBuffer> {
 const DERIVED = new TextEncoder().encode("ProgramDerivedAddress");
 
 /**
- * Yields inputs of SHA-256, whose hashes are the addresses that can hold a token for its owner. The first hash that is
+ * Yields the inputs of SHA-256 to try for the address of an owner's token account. Each hash is a candidate. The first hash that is
  * not {@link isOnCurve} is the account of the SPL Token program, because no key can sign for it. Both arguments are
  * addresses.
  */
