@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import { formatUnits } from "viem";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { withoutDefault } from "../../src/config/check-shape.ts";
@@ -8,6 +7,7 @@ import { fileKey, mistakeText } from "../../src/config/mistakes.ts";
 import { notesOf } from "../../src/config/wrong-value.ts";
 import { loadConfig } from "../../src/load-config.ts";
 import { partKeys } from "../../src/load-parts.ts";
+import { configurationPage, UNDESCRIBED } from "../docs/configuration-page.ts";
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const SECRET = "0123456789abcdef0123456789abcdef";
@@ -25,96 +25,20 @@ const EXAMPLE_ENV = {
   META_VERIFY_TOKEN: "v",
 };
 
-/** Documented names of keys that operators choose. */
-const RECORD_KEYS: Record<string, string> = {
-  job_pricing: "SERVICE_ID.JOB_INDEX",
-  "apis.headers": "NAME",
-  "jobs.input.query": "NAME",
-  "jobs.price.cases": "TEXT",
-  "x402.facilitators.auth.headers": "NAME",
-  "x402.facilitators.fee_payers": "NETWORK",
-  "x402.facilitators.rpc_urls": "NETWORK",
-  "x402.refunds.accounts": "NETWORK",
-};
-
-interface DocumentedKey {
-  readonly keyPath: string;
-  readonly isRequired: boolean;
-}
-
-interface SchemaKey extends DocumentedKey {
-  /** The default as the schema has it, or undefined. */
-  readonly byDefault: unknown;
-}
-
-/** Every key that holds a value, as docs/configuration.md spells it: without array indexes. */
-function keysOf(declared: z.core.$ZodType, path: string): SchemaKey[] {
-  const isRequired = !z.safeParse(declared, undefined).success;
-  let schema = declared;
-  let byDefault: unknown;
-  while (
-    schema instanceof z.ZodOptional ||
-    schema instanceof z.ZodDefault ||
-    schema instanceof z.ZodPrefault
-  ) {
-    if (!(schema instanceof z.ZodOptional)) byDefault = schema.def.defaultValue;
-    schema = schema.unwrap();
-  }
-  if (schema instanceof z.ZodObject) {
-    return Object.entries<z.ZodType>(schema.shape).flatMap(([name, value]) =>
-      keysOf(value, path === "" ? fileKey(name) : `${path}.${fileKey(name)}`),
-    );
-  }
-  if (schema instanceof z.ZodArray && schema.element instanceof z.ZodObject) {
-    return keysOf(schema.element, path);
-  }
-  if (schema instanceof z.ZodRecord)
-    return [{ keyPath: `${path}.${RECORD_KEYS[path]}`, isRequired: false, byDefault: undefined }];
-  const item = schema instanceof z.ZodArray ? schema.element : schema;
-  // A value, or a table instead of it.
-  const tables = item instanceof z.ZodUnion ? item.options.filter((it) => it instanceof z.ZodObject) : [];
-  return [{ keyPath: path, isRequired, byDefault }, ...tables.flatMap((table) => keysOf(table, path))];
-}
-
-/** Rows of docs/configuration.md about keys. */
-async function documentedKeys(): Promise<{ keyPath: string; byDefault: string }[]> {
-  const docs = await readFile(file("docs/configuration.md"), "utf8");
-  const settings = docs.slice(0, docs.indexOf("## Options"));
-  return [...settings.matchAll(/^\| `([^`]+)` \| (.+) \| (.+) \|$/gm)].map(
-    ([, keyPath = "", , byDefault = ""]) => ({ keyPath, byDefault }),
-  );
-}
-
-test("docs/configuration.md lists exactly the keys of the schema, and which are required", async () => {
-  const documented = (await documentedKeys()).map(({ keyPath, byDefault }) => ({
-    keyPath,
-    isRequired: byDefault === "required",
-  }));
-  const declared = keysOf(schemaWith(partKeys()), "").map(({ keyPath, isRequired }) => ({
-    keyPath,
-    isRequired,
-  }));
-  const byPath = (a: DocumentedKey, b: DocumentedKey) => a.keyPath.localeCompare(b.keyPath);
-  expect(documented.sort(byPath)).toEqual(declared.sort(byPath));
+test("docs/configuration.md has each key of the schema and its default, as `npm run generate:docs` prints them, and its meaning", async () => {
+  const page = await readFile(file("docs/configuration.md"), "utf8");
+  expect(configurationPage(page)).toBe(page);
+  expect(page).not.toContain(`| ${UNDESCRIBED} |`);
 });
 
-/** Ways in which a file can spell a default: durations are kept in seconds or milliseconds, and amounts in wei. */
-function spellings({ keyPath, byDefault }: SchemaKey): string[] {
-  if (keyPath.endsWith("_secs")) return [`${byDefault}`, `${Number(byDefault) / 1_000}`];
-  if (typeof byDefault !== "bigint") return [JSON.stringify(byDefault)];
-  return [9, 18].map((decimals) => JSON.stringify(formatUnits(byDefault, decimals)));
-}
-
-test("docs/configuration.md gives each key the default of the schema", async () => {
-  const documented = new Map((await documentedKeys()).map(({ keyPath, byDefault }) => [keyPath, byDefault]));
-  const declared = keysOf(schemaWith(partKeys()), "").filter(({ byDefault }) => byDefault !== undefined);
-  const wrong = declared.filter((key) => {
-    const [, shown = ""] = /^`([^`]+)`/.exec(documented.get(key.keyPath) ?? "") ?? [];
-    const plain = shown.replaceAll(/(?<=\d)_(?=\d)|(?<=,) /g, "");
-    return !spellings(key).includes(plain);
-  });
-  expect(wrong.map((key) => [key.keyPath, documented.get(key.keyPath), spellings(key)])).toEqual([]);
-  expect(declared.length).toBeGreaterThan(50);
+test("The page of the configuration gets a new key, and loses one that the schema has not", async () => {
+  const page = await readFile(file("docs/configuration.md"), "utf8");
+  const row = /^\| `store\.max_pending` \| .*\n/m.exec(page)?.[0] ?? "";
+  const stale = "| `store.depth` | a key of long ago | none |\n";
+  const [edited, wrong] = [page.replace(row, stale), row.replace("100_000", "7")];
+  expect(configurationPage(edited)).toContain(`\n| \`store.max_pending\` | ${UNDESCRIBED} | \`100000\` |\n`);
+  expect(configurationPage(edited)).not.toContain("store.depth");
+  expect(configurationPage(page.replace(row, wrong))).toBe(page.replace("`100_000`", "`100000`"));
 });
 
 /** Paths of the keys that a reload does not change to every value, as their marks in the schema say. */
