@@ -3,7 +3,10 @@ import { recoverAddress } from "./recover-address.ts";
 /** Half of the secp256k1 group order. Every signature has a twin with a high s. Only the signature with the low s is valid. */
 const MAX_LOW_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n;
 
-/** Checks that a plain account can have made this signature: 65 bytes, v of 27, 28, 0 or 1, and a low s. */
+/**
+ * Checks that a plain account can have made this signature. The signature must have 65 bytes, a v of 27, 28, 0 or 1,
+ * and a low s.
+ */
 export function isAccountSignature(signature: `0x${string}`): boolean {
   if (signature.length !== 2 + 130) return false;
   const s = BigInt(`0x${signature.slice(66, 130)}`);

@@ -6,7 +6,7 @@ import { Rpc } from "./rpc.ts";
 
 const START_TIMEOUT_MS = 50_000;
 const RPC_TIMEOUT_MS = 10_000;
-/** Most of a failing node's output that is kept. */
+/** Limit on the kept output of a node that fails, in characters. */
 const MAX_PRINTED = 10_000;
 /** Version that jobgate is tested with. */
 const ANVIL = "@foundry-rs/anvil@1.7.1";
@@ -58,8 +58,8 @@ export async function startChain(options: {
 }
 
 /**
- * Finds the binary inside the platform's package, which is installed beside jobgate or in the working directory.
- * Starting the binary directly saves 0.3 s, which the package's script would cost, and never falls back to a download.
+ * Finds the binary inside the platform's package, which is installed beside jobgate or in the working directory. The
+ * package's script would take 0.3 s longer, and could fall back to a download.
  */
 function anvilProgram(): string {
   const arch = { x64: "amd64", arm64: "arm64" }[process.arch as string];

@@ -1,8 +1,8 @@
 import { asNumber, Rpc, type RpcOptions } from "./rpc.ts";
 
-/** The chain that an RPC is expected to be for. */
+/** The chain that an RPC is expected to serve. */
 interface ExpectedChain {
-  /** Undefined if the first chain that the RPC names is expected from then on. */
+  /** ID of the chain. If it is undefined, the first ID that the RPC returns is expected from then on. */
   readonly id: number | string | undefined;
   /** Queries the ID of the RPC's chain. */
   read(rpc: Rpc): Promise<number | string>;
@@ -28,7 +28,7 @@ export class ChainClient {
   /**
    * Returns the RPC after checking that it serves the right chain. The check runs once, and again after a call without
    * an answer, because the address may then lead to another chain, whose answers would be wrong.
-   * @throws Error when the RPC cannot be reached or is for another chain
+   * @throws Error when the RPC cannot be reached or serves another chain
    */
   async connect(): Promise<Rpc> {
     this.#checked ??= this.#checkChain();

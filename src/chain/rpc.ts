@@ -19,12 +19,12 @@ export interface RpcOptions {
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 /** Characters of 32 bytes, `0x` included. */
 const WORD_LENGTH = 66;
-/** Most calls that one `eth_call` makes, because chains bound the size of its code. */
+/** Largest number of calls that one `eth_call` makes. It is limited because chains bound the size of the code. */
 const MAX_TOGETHER = 64;
 /** Time for which calls are made separately after the RPC failed to execute several calls at once. */
 const ASKS_EACH_MS = 60_000;
 
-/** The RPC answered a call with an error, such as a call that reverts. */
+/** Error with which the RPC answered a call, for example because the call reverts. */
 export class RpcError extends Error {
   readonly code: number;
   /** The node's own words, which may hold the account's name: for logs, not for clients. */
@@ -53,7 +53,7 @@ export class RpcUnanswered extends Error {
   }
 }
 
-/** A call for a word of the newest state, which waits to be made. */
+/** A call that reads a word of the newest state and is not sent yet. */
 interface WaitingCall {
   readonly call: WordCall;
   readonly resolve: (answer: bigint | undefined) => void;
@@ -137,7 +137,7 @@ export class Rpc {
     }
   }
 
-  /** @returns undefined if the RPC does not run such code, so that calls are made separately for a while */
+  /** @returns undefined if the RPC does not run such code. Calls are then made separately for a while */
   async #readTogether(waiting: readonly WaitingCall[]): Promise<readonly (bigint | undefined)[] | undefined> {
     const data = wordsCode(waiting.map(({ call }) => call));
     const answer = await this.call("eth_call", [{ data }, "latest"]).catch((error: unknown) => {
@@ -224,7 +224,7 @@ export interface WordCall {
 
 /** Answers of contracts in one state. */
 export interface Words {
-  /** Unix seconds of the block that the state belongs to, as code in that block sees it. */
+  /** Timestamp in Unix seconds that code sees when it runs on this state. */
   readonly timestamp: bigint;
   /** Answers in the order of the calls; undefined for a contract that is missing, fails, or does not return one word. */
   readonly answers: readonly (bigint | undefined)[];
@@ -237,8 +237,9 @@ export const CALL_BYTES = 53;
 const END_BYTES = 10;
 
 /**
- * Returns creation code of a contract that is never created: as the `data` of an `eth_call`, it makes the calls and returns
- * the block's timestamp, and for each call 1 and its answer, or 0 and anything.
+ * Returns creation code of a contract that is never created. As the `data` of an `eth_call`, the code makes the calls
+ * and returns the block's timestamp. For each call that succeeds, it also returns 1 and the call's answer. For each
+ * other call, it returns 0 and a word without meaning.
  */
 export function wordsCode(calls: readonly WordCall[]): string {
   const size = WORD_BYTES * (1 + 2 * calls.length);
@@ -267,7 +268,7 @@ export function wordsCode(calls: readonly WordCall[]): string {
 
 /**
  * Reads what {@link wordsCode} returned.
- * @returns undefined for anything else, because the RPC then does not run such code
+ * @returns undefined for any other text, which shows that the RPC does not run such code
  */
 export function readWords(answer: string, count: number): Words | undefined {
   const digits = answer.slice(2);

@@ -60,7 +60,10 @@ export async function loadNetworkPayers(): Promise<readonly PayingPart[]> {
   return (await import("../load-parts.ts")).loadNetworkPayers();
 }
 
-/** Reads a header that `--header` has; the name in lower case. @throws Refusal for any other text */
+/**
+ * Reads the value of `--header`, which is a header. Returns its name in lower case.
+ * @throws Refusal for any other text
+ */
 export function parseHeader(text: string): [name: string, value: string] {
   const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined)

@@ -5,7 +5,10 @@ import type { FilterOptions, NumberedJob } from "./options.ts";
 
 /** Names of jobs and networks, as a running jobgate has them. */
 export interface Names {
-  /** IDs and name of a job, cut for a table: `1/0 render`; the route alone if the job has no other name: `POST /words`. */
+  /**
+   * IDs and name of a job, shortened for a table: `1/0 render`. A route is shown alone if it is the only name of the
+   * job: `POST /words`.
+   */
   readonly job: (job: { origin: string; serviceId: bigint; jobId: bigint | number }) => string;
   /** Name of a network, or its CAIP-2 ID if it has none: `Base Sepolia`. */
   readonly network: (network: string) => string;
@@ -49,7 +52,7 @@ export async function readNames(client: OperatorClient, networks: Iterable<strin
   ]);
   const jobs = new Map<string, string>();
   for (const { origin, serviceId, jobId, name } of endpoints) {
-    // A call of the operator has a job of either origin.
+    // The operator can send a JobCall to a job of either origin.
     const keys = [origin, "operator"].map((from) => `${from} ${serviceId}/${jobId}`);
     for (const key of keys) if (name !== "" && !jobs.has(key)) jobs.set(key, name);
   }
@@ -60,7 +63,7 @@ export async function readNames(client: OperatorClient, networks: Iterable<strin
       const name = jobs.get(`${origin} ${job}`);
       if (name === undefined) return job;
       const cut = name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH - 1)}…` : name;
-      // The ID of a job at a route is a hash, which says nothing to people, and --job takes the route.
+      // The ID of a job at a route is a hash, which people do not recognise. The option --job accepts the route.
       const shown = parseRoute(name) === undefined ? `${job} ${cut}` : cut;
       return origin === "operator" ? `${shown}, resent` : shown;
     },

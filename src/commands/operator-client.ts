@@ -74,8 +74,8 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * Calls a running jobgate.
- * @throws Refusal if it cannot be reached or refuses the call
- * @throws InvalidArgumentError if it refuses an argument of the command
+ * @throws Refusal if jobgate cannot be reached or refuses the call
+ * @throws InvalidArgumentError if jobgate refuses an argument of the command
  */
 export async function callOperator<T>(
   selection: OperatorSelection,
@@ -195,14 +195,14 @@ export function filterRequest({ payer, since, until }: Omit<FilterOptions, "job"
   });
 }
 
-/** One message of the operator's API as one line of JSON, the same as over HTTP. */
+/** Formats a message of the operator's API as one line of JSON, in the form that HTTP clients get. */
 export function jsonLine(message: Message): string {
   const schema = registry.getMessage(message.$typeName);
   if (schema === undefined) throw new Error(`${message.$typeName} is not a message of the operator's API`);
   return toJsonString(schema, message, JSON_OPTIONS);
 }
 
-/** ISO 8601 in UTC, to the second; a dash if there is no time. */
+/** Formats a time in ISO 8601, in UTC and to the second. Returns a dash if there is no time. */
 export function timeText(timestamp: Timestamp | undefined): string {
   return timestamp === undefined ? "-" : `${timestampDate(timestamp).toISOString().slice(0, 19)}Z`;
 }

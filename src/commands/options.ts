@@ -53,7 +53,7 @@ export function addOperatorCommand(
   });
 }
 
-/** Makes an option that a variable can set as well: `--pay-to <address>` has the twin JOBGATE_PAY_TO. */
+/** Makes an option that an environment variable can also set: JOBGATE_PAY_TO sets `--pay-to <address>`. */
 export function option(flags: string, description: string): Option {
   const made = new Option(flags, description);
   if (made.required || made.optional) return made.env(twinOf(made));
@@ -63,8 +63,8 @@ export function option(flags: string, description: string): Option {
 }
 
 /**
- * Makes an option without a variable, for options that select what a command changes, because a variable that stays set
- * would select it every time.
+ * Makes an option that no environment variable can set. It is for options that select what a command changes, because a
+ * variable that stays set would select the same thing in every run.
  */
 export function argumentOnly(flags: string, description: string): Option {
   return new Option(flags, description);
@@ -76,7 +76,10 @@ function twinOf(made: Option): string {
   return `JOBGATE_${made.name().toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** Sets a command's flags from their variables. commander itself treats any value as true, even `0` and `false`. */
+/**
+ * Sets a command's flags from their environment variables. commander itself treats any value as true, even `0` and
+ * `false`.
+ */
 export function readFlagTwins(command: Command): void {
   for (const flag of command.options) {
     if (!FLAGS_WITH_TWINS.has(flag)) continue;
@@ -167,7 +170,7 @@ export const filterOptions = () => [
 export const stateOption = (things: string, states: Readonly<Record<string, unknown>>) =>
   option("--state <state>", `only ${things} in this state`).choices(Object.keys(states));
 
-/** A job by its ID, of one service or of all. */
+/** ID of a job, and its service. Without a service, the ID selects the jobs of all services. */
 export interface NumberedJob {
   readonly serviceId?: bigint | undefined;
   readonly jobId: bigint;

@@ -47,7 +47,7 @@ export async function printNamed<Answer extends Message>(
   console.log(names === undefined ? jsonLine(answer) : text(answer, names));
 }
 
-/** Cells of a table by their column's heading. */
+/** Functions that make the cells of a table, by the heading of the column. */
 export type Columns<Item> = Readonly<Record<string, (item: Item) => string>>;
 
 /** Prints the first entries of a paged list, as JSON lines or as a table. */

@@ -5,7 +5,7 @@ import { readFlagTwins } from "./options.ts";
 import { OutputClosed } from "./stdout.ts";
 
 interface CommandModule {
-  /** Adds the command. Another module of the same name adds to it. */
+  /** Adds the command, or adds to the command if another module of the same name has added it. */
   addTo(program: Command): void;
 }
 

@@ -5,9 +5,9 @@ import { isTable } from "./config-files.ts";
 import { fileKey, type MistakeList, type Place } from "./mistakes.ts";
 import { notesOf } from "./wrong-value.ts";
 
-/** A part's table. A table can give an ability to each file that has it. */
+/** A table of a part. It can give an ability to each configuration file that contains it. */
 export interface AbilityTable {
-  /** Table around it, spelled as in the schema. */
+  /** Path of the table that contains this table, spelled as in the schema. */
   readonly parent: readonly string[];
   readonly keys: z.ZodRawShape;
   readonly gives: GivenAbility | undefined;
@@ -57,7 +57,7 @@ export class Abilities {
     return new Abilities(this.#build, file);
   }
 
-  /** Returns true if the build has the ability, and the file the table that gives it. */
+  /** Returns true if the build has the ability, and the file has the table that gives the ability. */
   has(ability: string): boolean {
     const table = this.tableFor(ability);
     return table === undefined ? this.#build.abilities.has(ability) : table.isGivenIn(this.#file);
@@ -84,7 +84,10 @@ export class Abilities {
   }
 }
 
-/** Checks that the build has the abilities which values of the core's keys need, and the file the tables that give them. */
+/**
+ * Checks that the build has the abilities that values of the core's keys need, and that the file has the tables that
+ * give these abilities.
+ */
 export function checkAbilities(
   schema: z.ZodType,
   file: { readonly abilities: Abilities },

@@ -32,7 +32,7 @@ export type Complete<T> = T extends
  * Checks a value against a schema, reads the files that its keys name, and reports everything that is wrong with it.
  * `schema.parse` drops a whole table with one mistake, so the rules between its keys could not run.
  * @param folder that has the configuration file
- * @returns the value with the schema's keys; all of it, if nothing is reported
+ * @returns the value with the schema's keys. The value is complete if nothing is reported
  */
 export async function checkShape<S extends z.ZodType>(
   schema: S,

@@ -22,9 +22,9 @@ interface Contents {
   readonly ofParts: readonly ConfigTable[];
   readonly abilities: Abilities;
   readonly claims: EntryClaims;
-  /** Results of the checks of parts, such as the keys that they read from files. */
+  /** Results of the parts' checks, by table, such as the keys that the parts read from files. */
   readonly read: ReadonlyMap<ConfigTable, unknown>;
-  /** List that knows the origins of values. */
+  /** List of the mistakes, which also knows the origins of values. */
   readonly places: MistakeList;
 }
 
@@ -74,7 +74,7 @@ export class CheckedFile implements ReloadableFile {
   }
 }
 
-/** Returns the configuration in effect after a reload: the marks of the schema say which keys it changes. */
+/** Returns the configuration in effect after a reload. Marks in the schema determine which keys a reload changes. */
 export function afterReload(running: Config, next: Config): Config {
   return running.file.afterReload(next.file);
 }

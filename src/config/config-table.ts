@@ -48,7 +48,9 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   listener?(keys: Checked<Output<Keys>>): TableListener | undefined;
   /** Summarises the table in a few words: `push targets: 2`. Undefined if there is nothing to summarise. */
   summary?(own: Own): string | undefined;
-  /** Returns true if the part adds to a configured token a token whose payer can be charged less than they signed. */
+  /**
+   * Returns true if, for a configured token, the part adds a token whose payers can be charged less than they signed.
+   */
   chargesPart?(token: TokenTable): boolean;
   /** Returns tokens that the part offers in addition to the configured tokens. */
   tokensBeside?(own: Own, tokens: readonly AcceptedToken[]): readonly AcceptedToken[];
@@ -90,17 +92,19 @@ export class ConfigTable<Own = unknown> implements PartTable {
     return Object.keys(this.keysIn(tables) ?? {}).length > 0;
   }
 
-  /** Returns the table in a configuration; undefined if the configuration has no table that has the keys. */
+  /** Returns the table in a configuration; undefined if the configuration lacks the table that contains the keys. */
   in(config: { readonly parts: PartTables }): Own | undefined {
     return config.parts.get(this) as Own | undefined;
   }
 
-  /** Returns true if a part with keys in the file can charge less than the payer of a token signed. */
+  /**
+   * Returns true if, for a configured token, the part adds a token whose payers can be charged less than they signed.
+   */
   chargesPart(token: TokenTable): boolean {
     return this.#declaration.chargesPart?.(token) ?? false;
   }
 
-  /** Returns the keys in the tables of a file; undefined if the file has no table that has the keys. */
+  /** Returns the keys in the tables of a file; undefined if the file lacks the table that contains the keys. */
   keysIn(tables: object): object | undefined {
     const parent = this.parent.reduce<Table | undefined>(
       (table, key) => table?.[key] as Table,

@@ -71,7 +71,7 @@ export function withoutAliases({ x402, ...tables }: CompleteTables) {
   return defined({ ...tables, serviceId, x402: x402 && withFacilitatorList(x402) });
 }
 
-/** Abilities that the parts of a build give to a file, and the entries that they claim. */
+/** Abilities that the parts of a build give to a file, and the entries of the file that the parts claim. */
 type OfParts = Pick<ConfigTables, "abilities" | "claims">;
 
 /** Tables of the core with the values that follow from other keys. */

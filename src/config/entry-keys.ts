@@ -34,7 +34,8 @@ export interface JobRunner {
   /** Name of the runner in the configuration. Runners of one kind have different names. */
   readonly name: string;
   /**
-   * True if the runner forwards the headers of a request, so their metadata has one character for each byte instead of text.
+   * True if the runner forwards the headers of a request. The metadata then has one character for each byte of a
+   * header, instead of the decoded text.
    */
   readonly sendsHeadersOn?: boolean;
 }
@@ -51,7 +52,7 @@ interface ClaimByList {
 
 export type EntryList = keyof ClaimByList;
 
-/** Keys that a part adds to each entry of a list of the core, or to a table that a value of the entries can be. */
+/** Keys that a part adds to each entry of a list of the core, or to a table that is a value in the entries. */
 export interface EntryKeys<List extends EntryList = EntryList> {
   readonly list: List;
   readonly keys: z.ZodRawShape;
@@ -63,7 +64,7 @@ export interface EntryKeys<List extends EntryList = EntryList> {
    * Claims an entry that has the keys, or reports the keys if the entry must not have them.
    * @param entry all keys of the entry
    * @param tables all tables of the file
-   * @returns undefined if the entry is not the part's
+   * @returns undefined if the part does not claim the entry
    */
   claim(entry: object, place: Place, tables: object): ClaimByList[List] | undefined;
 }
@@ -112,7 +113,10 @@ export interface EndpointOfPart {
   ) => CallOrder | undefined;
 }
 
-/** Returns the minimum charge for a ceiling, in token units, which applies if the payment expires while the job runs. */
+/**
+ * Returns the minimum charge, in token units, for a payment with this ceiling. The minimum applies if the payment
+ * expires while the job runs.
+ */
 export type LeastCharge = (ceiling: { readonly amount: string; readonly priceWei: bigint }) => string;
 
 /** A price of a job in the form of a table. */
@@ -130,8 +134,8 @@ export interface FacilitatorClaim extends EntryClaim<InProcessFacilitatorConfig>
   /** CAIP-2. */
   readonly networks: readonly string[];
   /**
-   * Signing keys of the facilitator, and its accounts on networks that are not EVM chains, once checked. No other signer may
-   * use them.
+   * Signing keys of the facilitator, and its accounts on networks that are not EVM chains. They are known once they are
+   * checked. No other signer may use them.
    */
   readonly accounts: ReadonlySet<string>;
 }

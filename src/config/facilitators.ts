@@ -72,7 +72,7 @@ export function toRemoteFacilitator(url: string): RemoteFacilitatorConfig {
   return { kind: "remote", name: facilitatorName(url), url };
 }
 
-/** Longer segments of a path may be keys. */
+/** Longest segment of a path that is shown. A longer segment may be a key. */
 const MAX_PATH_WORD_LENGTH = 15;
 
 /** Name of a remote facilitator in the journal, logs and metrics: host and path, without anything that may be secret. */

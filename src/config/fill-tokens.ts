@@ -74,7 +74,7 @@ function fillToken(token: TokenTable, methods: ConfigTables["methods"], place: P
   );
 }
 
-/** Returns the method of tokens that check no signatures themselves; undefined if this build has none. */
+/** Returns the method of tokens that check no signatures themselves; undefined if this build has no such method. */
 function anyMethod(methods: ConfigTables["methods"]): TokenMethod | undefined {
   return methods.find(({ paysAny }) => paysAny);
 }

@@ -32,7 +32,10 @@ export const KEEP = "keep";
 
 const bodyFile = (expected: string) => namedFile(expected, { from: "configuration", isSecret: false });
 
-/** JSON Schema of a parameter, or the value of a keyword beside it. Integers are bigint, as TOML's are. */
+/**
+ * JSON Schema of a parameter, or the value of a keyword that stands beside the parameters. Integers are bigint, as
+ * TOML's are.
+ */
 const schemaOrKeyword = () =>
   kind(
     z.unknown().refine((value) => typeof value === "boolean" || Array.isArray(value) || isObject(value)),
@@ -52,9 +55,9 @@ export function onFailure(promises: readonly PromiseOfAbility[]) {
 }
 
 /**
- * Makes the key `charge`: when buyers are charged the whole price, before the job runs or after it succeeded, or the amount
- * up to the price that the runner names. "fixed" is an earlier name of "before".
- * @param partial the charge that a part of the build adds, if one does
+ * Makes the key `charge`. Buyers are charged the whole price before the job runs, the whole price after the job
+ * succeeded, or an amount up to the price, which the runner names. "fixed" is an earlier name of "before".
+ * @param partial the charge that a part of the build adds, if a part adds one
  */
 export function charge(partial: readonly string[]) {
   const kind = () => oneOf(["before", "after", ...partial, "fixed"]);
@@ -99,7 +102,10 @@ export const jobSchema = z.object({
       /** JSON Schema 2020-12. A body that does not match is refused before its payment is read. */
       schema: bodyFile("the path of a file with a JSON Schema").optional(),
       example: bodyFile("the path of a file with a body that matches").optional(),
-      /** JSON Schemas of the route's parameters and the query's fields; `required` and `additionalProperties`. */
+      /**
+       * JSON Schemas of the route's parameters and of the query's fields. The keywords `required` and
+       * `additionalProperties` stand beside them.
+       */
       query: z
         .record(queryParameter(), schemaOrKeyword())
         .describe("a table of name = a table with a JSON Schema")
@@ -175,7 +181,10 @@ export interface Job
   readonly onFailure?: string;
   /** Undefined if the job is charged before it runs. */
   readonly charge?: readonly ChargeKind[];
-  /** Returns the minimum charge for a ceiling, which applies if the payment expires while the job runs. */
+  /**
+   * Returns the minimum charge for a payment with this ceiling. The minimum applies if the payment expires while the
+   * job runs.
+   */
   readonly leastCharge?: LeastCharge;
   /** The part that runs the job. Undefined if runners subscribe to the job or jobs are pushed to them. */
   readonly runner?: JobRunner;

@@ -72,7 +72,7 @@ export interface PartKeys extends BuildAbilities {
 
 const schemas = new WeakMap<PartKeys, ConfigSchema>();
 
-/** Returns the schema of a build, which is made once: adding a key clones every table around the key. */
+/** Returns the schema of a build. The schema is made once, because adding a key clones every table around the key. */
 function schemaOf(parts: PartKeys): ConfigSchema {
   const schema = schemas.get(parts) ?? schemaWith(parts);
   schemas.set(parts, schema);
@@ -101,7 +101,10 @@ function networkKinds(methods: readonly TokenMethod[]): readonly NetworkKind[] {
   return methods.flatMap(({ networks }) => networks ?? []);
 }
 
-/** Also accepts networks and addresses of these kinds in tokens, in facilitators, and in tables and entries of parts. */
+/**
+ * Returns a schema that also accepts networks and addresses of these kinds: in tokens, in facilitators, and in tables
+ * and entries of parts.
+ */
 function withNetworks(
   schema: z.ZodType,
   kinds: readonly NetworkKind[],
@@ -219,7 +222,7 @@ export async function loadOperator(
 }
 
 /**
- * Reads the place of the store in the same way.
+ * Reads the place of the store, as {@link loadOperator} reads the address of the operator's API.
  * @param ofParts tables of the parts that open stores
  */
 export async function loadStorePlaceWith(
@@ -242,7 +245,9 @@ async function readPart<S extends z.ZodType>(schema: S, file: Parameters<typeof 
   return { checked: mistakes.length === 0 ? checked : undefined, mistakes };
 }
 
-/** Returns the path of a key as the file spells it: `facilitator_url` is the list's only entry. */
+/**
+ * Returns the path of a key as the file spells it. A file can have `facilitator_url` in place of a list with one entry.
+ */
 function pathInFile(path: KeyPath, { x402 }: ConfigTables): KeyPath {
   const isFacilitator = path[0] === "x402" && path[1] === "facilitators";
   return isFacilitator && x402?.facilitatorUrl !== undefined ? ["x402", "facilitator_url"] : path;

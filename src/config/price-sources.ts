@@ -3,7 +3,7 @@ import { closestWord } from "../core/closest-word.ts";
 import { dollarsLike, oneOf, parsedText } from "./value-types.ts";
 import { needs, SHOWN } from "./wrong-value.ts";
 
-/** Word that leaves prices to the source of a part, which makes them in wei. */
+/** Word that leaves the prices to a part's source of prices, which makes them in wei. */
 const SOURCE = "engine";
 /** Ability of the part that makes such prices. */
 const ABILITY = "pricing engine";

@@ -28,7 +28,7 @@ export interface Merged<Tables> {
   readonly tables: Tables;
   /** Keys whose change needs a restart, as the file spells them. */
   readonly needRestart: readonly string[];
-  /** Returns true for the path of a key that keeps its old value, and for paths below it. */
+  /** Returns true for the path of a key that keeps its old value, and for paths below that key. */
   isInUse(path: string): boolean;
 }
 

@@ -87,7 +87,7 @@ export type ConfigTables = Checked<z.output<typeof configSchema>> & {
   readonly methods: readonly TokenMethod[];
   /** Values of `charge` that the parts of this build add. */
   readonly charges: readonly string[];
-  /** Reports whether a part in the file can charge less than the payer of a token signed. */
+  /** Reports whether a part in the file can charge the payer of a token less than the payer signed. */
   readonly chargesPart: (token: TokenTable) => boolean;
   /** Paths of the parts of this build. */
   readonly paths: readonly OwnPaths[];

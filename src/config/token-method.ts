@@ -26,6 +26,6 @@ export interface TokenContext {
   readonly namedBy: "entry" | "preset" | undefined;
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];
-  /** True if the file has a job whose charge the runner names, which not every method supports. */
+  /** True if the runner names the charge of some job in the file. Not every method supports such a charge. */
   readonly isSoldInPart: boolean;
 }

@@ -95,7 +95,7 @@ export const headerValue = (notes: ValueNotes<string> = SECRET) =>
     { ...notes, fault: () => "has a space at an end, a line break or a character that is not ASCII" },
   );
 
-/** Private key of an EVM account. Yields it with 0x. Operators see its account. */
+/** Private key of an EVM account. Yields the key with `0x`. Operators see the account. */
 export const privateKey = () =>
   parsedText(
     "a private key: 0x and 64 hex digits, as env:NAME or file:PATH",

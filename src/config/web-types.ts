@@ -38,7 +38,9 @@ export const tcpAddress = () =>
     ADDRESS,
   );
 
-/** Matches a host without a scheme. A word without a dot and a port may be a key. */
+/**
+ * Matches a host without a scheme. A word that has neither a dot nor a port is not matched, because it may be a key.
+ */
 const isHost = (text: string) =>
   /^(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(:[0-9]+)?\/?$/i.test(text);
 

@@ -77,7 +77,7 @@ const namedSecret = z.object({
 });
 
 const dedupe = z.object({
-  /** Header with the delivery's id, in lower case, or `body`. */
+  /** Name of the header that has the delivery's ID, in lower case, or `body`. */
   header: headerName().optional(),
   /** Time for which a delivery is remembered. */
   windowMs: wholeSeconds().default(DEFAULT_WINDOW_MS),

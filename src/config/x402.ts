@@ -159,7 +159,7 @@ export type X402Table = Checked<z.output<typeof x402Schema>>;
 export type TokenTable = Checked<z.output<typeof acceptedToken>>;
 
 /**
- * Returns true if a job is sold in an accepted token: if the token's entry names the job, or if the entry names no jobs and
+ * Returns true if a job is sold in an accepted token. The token's entry must name the job, or must name no jobs while
  * no other entry of the same token names the job.
  * @param name of the job, if it has a name
  * @param tokens all accepted tokens
@@ -231,7 +231,9 @@ function fillToken(token: TokenOutput, ratePerNativeUnit: string | undefined, ma
   });
 }
 
-/** Completes a table without mistakes: tokens get their rate, policies their restriction, jobs their service. */
+/**
+ * Completes a table without mistakes. Fills the rates of tokens, the restrictions of policies and the services of jobs.
+ */
 export function toX402Config(
   { ratePerNativeUnit: _rate, markupBps: _markup, facilitators, ...x402 }: ReturnType<typeof fillX402>,
   of: {

@@ -7,8 +7,8 @@ type ParsedEvmAddress =
   | { readonly kind: "wrong_checksum" };
 
 /**
- * Parses an EVM address in lower case, in upper case, or with an EIP-55 checksum, which then has to be right. A wrong
- * checksum is refused, because it means that a digit is mistyped.
+ * Parses an EVM address in lower case, in upper case, or with an EIP-55 checksum. A wrong checksum is refused, because
+ * it means that a digit is mistyped.
  */
 export function parseEvmAddress(text: string): ParsedEvmAddress {
   if (!/^0x[0-9a-fA-F]{40}$/.test(text)) return { kind: "malformed" };

@@ -14,7 +14,7 @@ export const MAX_U64 = 2n ** 64n - 1n;
 /**
  * Amount that a client pays for a job: floor(price_wei · rate · (10000 + markup_bps) · 10^decimals / (10000 · 10^18)),
  * in exact integers. A result of 0 would give the job away, and no offer can ask for more than {@link MAX_U64}. The
- * configuration refuses prices that lead to such a result.
+ * configuration refuses prices that lead to 0 or to more than {@link MAX_U64}.
  * @returns the token's smallest units
  */
 export function tokenAmount(priceWei: bigint, terms: TokenTerms): bigint {
@@ -93,7 +93,7 @@ export interface RequestPricing {
   readonly rule: string;
   /** Headers that the price depends on, in lower case. */
   readonly headers: readonly string[];
-  /** True if a request without those headers has no price, unless it has no body and no query. */
+  /** True if a request that has a body or a query, but lacks these headers, has no price. */
   readonly needsHeaders?: boolean;
   /** Media type of the bodies that the price reads. Undefined if the price reads bodies of any type. */
   readonly contentType?: string;

@@ -55,13 +55,16 @@ const uniqueItems: FuncKeywordDefinition = {
 const cpuUsage: typeof process.cpuUsage =
   (process as { threadCpuUsage?: typeof process.cpuUsage }).threadCpuUsage ?? process.cpuUsage;
 
-/** Returns a function that returns the milliseconds of CPU time that this thread has used since, or a few more. */
+/**
+ * Starts a clock. The returned function returns the CPU time in milliseconds that this thread has used since the start,
+ * or slightly more.
+ */
 export function startCpuClock(): () => number {
   const startedAt = performance.now();
   const before = cpuUsage();
   return () => {
     const { user, system } = cpuUsage(before);
-    // Other threads of the process may have used more than the time that passed.
+    // The CPU time of the whole process can be longer than the time that passed.
     return Math.min((user + system) / 1_000, performance.now() - startedAt);
   };
 }
@@ -110,7 +113,7 @@ export class BodySchema {
       }
     };
     const first = compile(false);
-    // The validator of such a schema returns a promise, which counts as true.
+    // The validator of an asynchronous schema returns a promise, which JavaScript treats as true.
     if ("$async" in first) throw new SchemaProblem("has the keyword $async");
     return new BodySchema({ first, all: compile(true) }, COSTLY_KEYWORDS.test(text));
   }
@@ -128,8 +131,8 @@ export class BodySchema {
     const cpuMs = startCpuClock();
     for (;;) {
       const problems = this.#checkOnce(maxMs, body);
-      // If the check timed out although the thread has used less CPU time than that, the machine was busy. The check is
-      // then repeated.
+      // If the check timed out although the thread has used less than the share MOST of the timeout as CPU time, the
+      // machine was busy. The check is then repeated.
       if (problems !== undefined || cpuMs() >= MOST * maxMs) return problems;
     }
   }
@@ -164,7 +167,7 @@ export class BodySchema {
   }
 }
 
-/** Unknown keywords and formats are annotations. Without own properties, "toString" would be in every object. */
+/** Unknown keywords and formats are annotations. Without `ownProperties`, "toString" would be in every object. */
 const OPTIONS = { strict: false, validateFormats: false, ownProperties: true, logger: false } as const;
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Points at which a crash matters most. With `JOBGATE_CRASH_AT=<name>`, which crash tests set, the process kills itself
- * with SIGKILL the first time that it gets there, or, with `JOBGATE_CRASH_SIGNAL=SIGSTOP`, stops until it is continued.
- * Never set them in production.
+ * with SIGKILL the first time that it reaches the point. If `JOBGATE_CRASH_SIGNAL=SIGSTOP` is also set, the process
+ * instead stops until it is continued. Never set these variables in production.
  */
 export const FAULT_POINTS = [
   "before-journal",

@@ -4,10 +4,10 @@ const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
-/** Longer texts are hashed where they are: copying them saves nothing. */
+/** Largest text that is copied. A larger text is hashed in place, because copying it would save nothing. */
 const MAX_COPIED_BYTES = 16 * 1024;
 
-/** Text of the inner hash; used within one call. */
+/** Buffer for the text of the inner hash. It is used within one call. */
 const scratch = Buffer.alloc(MAX_COPIED_BYTES);
 
 /**

@@ -1,6 +1,9 @@
-/** Gateways through which jobs are started, and the operator. */
+/** Origins of JobCalls: the gateways, and the operator. */
 export const ORIGINS = ["x402", "webhook", "operator"] as const;
-/** Gateway through which a job was started, or the operator, who sent a JobCall to its job once more. */
+/**
+ * Origin of a JobCall: the gateway through which its job was started, or the operator, who sent an earlier JobCall to
+ * its job once more.
+ */
 export type JobCallOrigin = (typeof ORIGINS)[number];
 
 /** One request to run a job, before the store has given it a call id. */
@@ -147,8 +150,8 @@ export const ALL_HEADERS = "*";
 export const BOUND_HEADERS: readonly string[] = ["accept", "accept-language", "content-type"];
 
 /**
- * Returns the names in a list, where `*` stands for all headers of a request, without the names in the request's
- * `Connection` header. All are in lower case.
+ * Returns the names in a list, in lower case and without the names in the request's `Connection` header. In the list,
+ * `*` stands for all headers of the request.
  */
 export function namesIn(
   list: readonly string[],

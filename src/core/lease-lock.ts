@@ -4,7 +4,7 @@ import { type Clock, monotonicClock } from "./clock.ts";
 /** Locks that one process of all replicas holds at a time. */
 export interface Locks {
   /**
-   * Takes, renews or, with `forMs` 0, gives up a lock, according to the store's clock.
+   * Takes or renews a lock, whose time the store's clock measures. With `forMs` 0, gives up the lock.
    * @param owner unique to a process's life
    * @returns false while another owner holds it
    */

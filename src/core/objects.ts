@@ -5,7 +5,10 @@ type Defined<T> = Pick<T, PresentKeys<T>> & {
   [Key in Exclude<keyof T, PresentKeys<T>>]?: Exclude<T[Key], undefined>;
 };
 
-/** Leaves out fields that are undefined, for messages and for types whose optional fields are present or absent. */
+/**
+ * Leaves out fields that are undefined. Messages need this, and types whose optional fields are either absent or not
+ * undefined.
+ */
 export function defined<T extends object>(fields: T): Defined<T> {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Defined<T>;

@@ -7,7 +7,7 @@ export interface Parameters {
   readonly properties: Readonly<Record<string, object>>;
   /** Fields that each query must have. */
   readonly required: readonly string[];
-  /** False refuses fields of the query without a schema. */
+  /** If false, a query that has a field without a schema is refused. */
   readonly additionalProperties: boolean;
 }
 

@@ -1,8 +1,8 @@
 import type { JobKey } from "./job-call.ts";
 
 /**
- * Key of a payment, unique on its chain, because a token lets one payer use one nonce once. All parts are in {@link
- * oneSpelling}, so that the same payment in another letter case is the same payment.
+ * Key of a payment. The key is unique on its chain, because a token accepts each nonce of a payer once. All parts are
+ * in {@link oneSpelling}, so that a payment in another letter case has the same key.
  */
 export interface PaymentKey {
   /** CAIP-2. */
@@ -16,8 +16,8 @@ export interface PaymentKey {
 }
 
 /**
- * Returns the one spelling of an address, a nonce or a transaction. Letter case means nothing in hexadecimal, which begins
- * with `0x`. It is part of the value in other encodings, such as base58.
+ * Returns the one spelling of an address, a nonce or a transaction. Hexadecimal text begins with `0x`, and its letter
+ * case has no meaning. In other encodings, such as base58, the letter case is part of the value.
  */
 export function oneSpelling(text: string): string {
   return /^0x/i.test(text) ? text.toLowerCase() : text;
@@ -70,7 +70,7 @@ export interface PaymentIntent extends JobKey {
    * the job was bought at its IDs.
    */
   readonly boundHeaders?: string | undefined;
-  /** Protocol version of the client, used for its answers too. */
+  /** Protocol version of the client. Answers to the client have the same version. */
   readonly x402Version: number;
   /** JSON of the payment payload, as the facilitator gets it. */
   readonly payload: string;
@@ -114,8 +114,8 @@ export interface PaymentIntent extends JobKey {
    */
   readonly chargesBack?: true | undefined;
   /**
-   * JSON of the settlement response of a payment that its journal entry alone pays. Such a payment begins settled, with its
-   * JobCall in the queue. Other payments have no such settlement.
+   * JSON of the settlement response of a payment that is paid by its journal entry alone. Such a payment begins
+   * settled, with its JobCall in the queue. Other payments have no such settlement.
    */
   readonly settlement?: string | undefined;
 }
@@ -125,7 +125,7 @@ export function beginsReady({ charge, settlement }: Pick<PaymentIntent, "charge"
   return charge !== "before" || settlement !== undefined;
 }
 
-/** Returns the most that a JobCall can use of its payment; null if the whole amount is always charged. */
+/** Returns the largest part of its payment that a JobCall can use; null if the whole amount is always charged. */
 export function ceilingOf({
   charge,
   chargesBack,
@@ -141,7 +141,7 @@ export interface FailurePromise {
   readonly text: string;
 }
 
-/** A nonce that is used once, with a payment or alone, and kept until it expires. */
+/** A nonce that can be used once, with a payment or without one. It is kept until it expires. */
 export interface OneTimeNonce {
   /** The nonce with the scope in which it is unique. Compared byte for byte. */
   readonly key: string;
@@ -156,12 +156,12 @@ export interface OneTimeNonce {
 
 /**
  * - `intent`: settlement was or may have been requested; not decided yet.
- * - `settled`: paid, and its JobCall is in the queue or further.
- * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, it is settled after all.
+ * - `settled`: paid. Its JobCall is in the queue, or has left the queue.
+ * - `failed`: not paid. If the chain shows otherwise while the JobCall is still kept, the payment is settled after all.
  * - `unresolved`: jobgate cannot find out more; the operator decides.
  *
- * Payments that are not charged `before` begin as `authorized` instead of `intent`, and their JobCall is in the
- * queue from then on:
+ * Payments that are not charged `before` begin as `authorized` instead of `intent`, and their JobCall is in the queue
+ * from then on:
  * - `authorized`: the job is not finished, and nothing has moved.
  * - `settling`: the charge is known; settlement was or may have been requested.
  * - `released`: nothing is charged. The authorization lapses.

@@ -95,8 +95,9 @@ export function routeShape({ segments }: Route): string {
 }
 
 /**
- * Returns the index of a job whose configuration names no index: the first 31 bits of the SHA-256 of its methods, sorted and
- * joined by `|`, a space and its path, with the top bit of the u32 set.
+ * Returns the index of a job whose configuration names no index. The hashed text has the job's methods, sorted and
+ * joined by `|`, then a space and the job's path. The index is the first 31 bits of the text's SHA-256, with the top
+ * bit of the u32 set.
  */
 export function routeJobIndex({ methods, path }: Route): number {
   const text = `${[...methods].sort().join("|")} ${path}`;

@@ -9,9 +9,12 @@ import type {
 
 /** Counters, histograms and spans that jobgate's parts report to. Calls are quick and never throw. */
 export interface Telemetry {
-  /** Returns the counter with these labels, for parts that count often: looking it up costs more than counting. */
+  /**
+   * Returns the counter with these labels. It is for code that counts often, because looking up a counter costs more
+   * than counting.
+   */
   counter<Name extends CounterName>(name: Name, labels: CounterLabels<Name>): Counter;
-  /** Returns the histogram with these labels, for parts that observe often. */
+  /** Returns the histogram with these labels. It is for code that observes often. */
   histogram<Name extends HistogramName>(name: Name, labels: HistogramLabels<Name>): Histogram;
   /** @param by 1 if left out */
   count<Name extends CounterName>(name: Name, labels: CounterLabels<Name>, by?: number): void;
@@ -118,11 +121,11 @@ export interface Span {
 export interface Tracing {
   /** Runs `work` in a span that ends with it. An error of `work` marks the span as failed and is thrown again. */
   run<T>(start: SpanStart, work: (span: Span) => Promise<T>): Promise<T>;
-  /** Same as {@link run} inside a span; outside of one it runs `work` without a span. */
+  /** Does the same as {@link run} inside a span. Outside of a span, runs `work` without a span. */
   runChild<T>(start: SpanStart, work: (span: Span | undefined) => Promise<T>): Promise<T>;
   /** Begins a span that the caller ends. */
   begin(start: SpanStart): Span & { end(): void };
-  /** W3C `traceparent` of the current span; undefined outside of one. */
+  /** W3C `traceparent` of the current span; undefined outside of a span. */
   traceparent(): string | undefined;
   /** Sends the remaining spans, as far as a few seconds allow. Never rejects. */
   stop(): Promise<void>;

@@ -87,7 +87,7 @@ function checkPriceKeys(
   }
 }
 
-/** Checks that the tokens of a job support a charge after the job, and that the job's other keys fit. */
+/** Checks that the tokens of a job support a charge after the job, and that the job's other keys fit such a charge. */
 function checkCharge(
   job: JobTable,
   place: Place,

@@ -18,8 +18,8 @@ import { hasRate } from "./rates.ts";
 import { type PlacedToken, tokensOf } from "./x402.ts";
 
 /**
- * Checks that every job for sale can be paid in a token, and that its amount is above 0 and fits u64 in every token
- * that it is offered in. The amount at a live rate is not known here.
+ * Checks that every job for sale can be paid in some token. In each token in which a job is offered, its amount must be
+ * above 0 and fit u64. An amount at a live rate is not known here.
  */
 export function checkPrices(tables: ConfigTables, mistakes: MistakeList): void {
   const { x402, claims } = tables;

@@ -68,8 +68,8 @@ export class RouteCheck {
 }
 
 /**
- * Matches paths that jobgate itself answers at the address of a listener. Listeners can share an address, so paths below
- * `/x402/` are matched at every address.
+ * Matches paths that jobgate itself answers at the address of a listener. Several listeners can share an address. Paths
+ * below `/x402/` are therefore matched at every address.
  */
 export function ownPathsAt(
   listener: "x402" | "webhooks",
@@ -91,7 +91,10 @@ function areShared(one: BindAddress | undefined, other: BindAddress | undefined)
   return one !== undefined && other !== undefined && isSameAddress(one, other);
 }
 
-/** Matches the routes whose path jobgate itself answers, there or at a listener that shares the socket. */
+/**
+ * Matches the routes whose path jobgate itself answers, at the listener that sells jobs or at a listener with the same
+ * address.
+ */
 function builtInPaths(tables: ConfigTables): (route: Route) => boolean {
   const { x402, webhooks } = tables;
   const isOwn = ownPathsAt("x402", tables);
