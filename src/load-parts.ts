@@ -57,8 +57,8 @@ export function kindOfStore(url: string): StoreKind {
 }
 
 /**
- * Loads the transfer methods of this build, which need the libraries of chains, with its versions of x402, the names of purchases
- * and its scheme of ceilings.
+ * Loads the transfer methods of this build, its versions of x402, its reader of purchase names and its scheme of
+ * ceilings. The transfer methods need the libraries of chains.
  */
 export async function loadMethods(): Promise<Methods> {
   const [{ Methods }, { Versions }, methods, versions, [purchaseNames], [ceilingScheme]] = await Promise.all([

@@ -7,7 +7,7 @@ import type { Store } from "./store/store.ts";
 
 const SQLITE = "sqlite:";
 
-/** If there are no tables of parts, their defaults apply. */
+/** Place of a store. If it has no tables of parts, the defaults of the parts apply. */
 type AnyPlace = Pick<StorePlace, "url"> & Partial<StorePlace>;
 
 /**

@@ -33,7 +33,7 @@ export async function startGateway(options: {
     signal,
   });
   try {
-    // The store's threads start while this one loads the modules. Without sales, that leaves out viem.
+    // The store's threads start while this thread loads the modules. If the gateway sells no jobs, viem is not loaded.
     const [store, { Gateway }, x402, methods, parts] = await Promise.all([
       opening,
       import("./host.ts"),

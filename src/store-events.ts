@@ -15,7 +15,7 @@ const AUTHORIZATION_ENDS = "the authorization is about to end";
 /** Longest reason in an event. Runners write the reasons. */
 const MAX_REASON_LENGTH = 500;
 
-/** A change as an event, without the time if the time is now. */
+/** A change as an event. The time is left out if the change happens now. */
 interface Happened {
   readonly callId: number;
   readonly what: WhatHappened;

@@ -27,7 +27,7 @@ export async function recoverSigner(
   }
 }
 
-/** Reads hex with or without `0x`; undefined when it is not hex of whole bytes, or far too long. */
+/** Reads hex with or without `0x`. Returns undefined for text that is not hex of whole bytes, or is far too long. */
 export function parseSignatureHex(text: string): `0x${string}` | undefined {
   const digits = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,4096})$/.exec(text)?.[1];
   return digits === undefined ? undefined : `0x${digits.toLowerCase()}`;

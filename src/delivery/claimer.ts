@@ -25,7 +25,10 @@ export interface ClaimTerms {
 export interface BroughtCalls {
   readonly claimer: Claimer;
   readonly calls: readonly ClaimedCall[];
-  /** End of the leases on this process's clock. The store's leases can end later, by the time that the claim took. */
+  /**
+   * End of the leases on this process's clock. In the store, the leases can end later, by the duration of the claim at
+   * most.
+   */
   readonly expiresAt: number;
   /** Streams that had room when the claim was made. */
   readonly takers: ReadonlySet<Subscription>;

@@ -202,7 +202,10 @@ export class Dispatcher {
     return new ResultWriter(this.#workQueue, lease);
   }
 
-  /** Returns the largest charge of each JobCall: null if its charge is not named by the runner, undefined if it is finished. */
+  /**
+   * Returns the largest charge of each JobCall: null if the runner does not name the JobCall's charge, undefined if the
+   * JobCall is finished.
+   */
   ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
     return this.#workQueue.ceilings(callIds);
   }

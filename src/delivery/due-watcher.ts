@@ -3,7 +3,10 @@ import { Backoff } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkQueue } from "../store/contract/work-queue.ts";
 
-/** Also the longest time for which work that another replica added or released goes unnoticed. */
+/**
+ * Longest wait between two checks. It is also the longest time for which work that another replica added or released
+ * goes unnoticed.
+ */
 const MAX_WAIT_MS = 1_000;
 const OVERDUE_WAITS = { firstMs: 10, longestMs: MAX_WAIT_MS };
 

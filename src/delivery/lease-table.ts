@@ -9,7 +9,7 @@ export interface OutLease extends Lease {
   expiresAt: number;
   /** End of the lease on the store's clock, in Unix milliseconds. */
   leaseExpiresAt: number;
-  /** True if another process renewed the lease last, because its runner continues there. */
+  /** True if another process renewed the lease last, because the runner continues at that process. */
   renewedElsewhere: boolean;
   /**
    * Requests about the lease that the store has not answered yet. While there are any, the lease is neither expired nor

@@ -11,8 +11,8 @@ import type {
 type StoredFields = Pick<JobResult, "body" | "storedBytes">;
 
 /**
- * Collects a result of one delivery that arrives in pieces. A large result goes to the store in chunks while it arrives; a small
- * one waits for the ack, which writes it.
+ * Collects a result of one delivery that arrives in pieces. A large result goes to the store in chunks while it
+ * arrives. A small result stays in memory until the ack, which writes it.
  */
 export class ResultWriter {
   readonly #queue: Pick<WorkQueue, "appendResult">;
@@ -53,7 +53,7 @@ export class ResultWriter {
     return { outcome, stored: outcome === "done" ? stored : undefined };
   }
 
-  /** Stores chunks while at least `least` bytes wait. */
+  /** Stores chunks while at least `least` bytes are not stored. */
   async #store(least: number): Promise<LeaseOutcome> {
     const bytes = joined(this.#waiting);
     let at = 0;

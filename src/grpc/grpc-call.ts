@@ -11,7 +11,10 @@ export interface GrpcStatus {
 
 /** Most bytes that a call buffers before `write` returns false. */
 const MAX_UNSENT_BYTES = 64 * 1024;
-/** Smaller pieces of messages are copied together, which costs less than a write of their own. */
+/**
+ * Smallest piece that is not copied. Smaller pieces of messages are copied together, which costs less than a separate
+ * write for each piece.
+ */
 const MIN_UNCOPIED_BYTES = 4 * 1024;
 const RESPONSE_HEADERS = {
   ":status": 200,
@@ -138,7 +141,10 @@ export class GrpcCall {
     this.#over();
   }
 
-  /** A stream can be destroyed before its `close` event, and then throws. */
+  /**
+   * Returns true if the stream can no longer be used. A stream can be destroyed before its `close` event, and then
+   * throws.
+   */
   #isGone(): boolean {
     return this.#stream.destroyed || this.#stream.closed;
   }

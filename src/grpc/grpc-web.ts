@@ -66,7 +66,7 @@ export async function answerGrpcWeb(
       "content-type": `application/grpc${format}`,
       te: "trailers",
     });
-    // After a whole answer, this does nothing.
+    // If the whole answer was sent, this call does nothing.
     const cancel = () => stream.close(constants.NGHTTP2_CANCEL);
     outgoing.once("close", cancel);
     const closed = new AbortController();
@@ -117,7 +117,7 @@ function answerHeaders(headers: Http2Headers): Record<string, string | string[]>
 /** Yields the frames of an answer, and then its trailers as a frame. */
 async function* framesOf(stream: ClientHttp2Stream, closed: AbortSignal): AsyncGenerator<Buffer> {
   const trailers = once(stream, "trailers", { signal: closed }) as Promise<[Http2Headers]>;
-  // Awaited only once the messages are over; until then a failure shows in the stream itself.
+  // The trailers are awaited only once the messages are over. Until then, a failure shows in the stream itself.
   trailers.catch(() => undefined);
   yield* stream as AsyncIterable<Buffer>;
   yield trailersFrame((await trailers)[0]);

@@ -106,7 +106,7 @@ export class MessageReader {
   }
 
   #read(): void {
-    // A listener may resume within a message.
+    // A listener that receives a message may call `resume`, while the loop below is running.
     if (this.#isReading) return;
     this.#isReading = true;
     while (this.#mayRead() && this.#readMessage());

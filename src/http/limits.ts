@@ -9,8 +9,8 @@ export const DEFAULT_TIMEOUTS = {
   /** Time a connection may be idle between two requests. */
   keepAliveMs: 65_000,
   /**
-   * Silence after a written answer, without a reset, after which the client is taken to have read it. Less than
-   * `keepAliveMs`.
+   * Time after a written answer after which the client is taken to have read the answer. During this time, the
+   * connection must be silent and must not be reset. The time is less than `keepAliveMs`.
    */
   quietMs: 30_000,
   /** Time after `unmount` that a client has to finish sending a request. */
@@ -26,7 +26,7 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 /** Silence before TCP probes whether the peer is still there. */
 export const TCP_KEEP_ALIVE_MS = 30_000;
 
-/** Uses of one key in its window. */
+/** Uses of one key within its current window. */
 interface Window {
   readonly endsAt: number;
   uses: number;

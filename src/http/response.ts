@@ -28,7 +28,7 @@ export interface StreamingResponse {
   readonly status: number;
   readonly headers?: OutgoingHttpHeaders;
   /**
-   * Source of the pieces. The next piece is pulled once the client has read the last. Must end when {@link
+   * Source of the pieces. The next piece is pulled once the client has read the last piece. Must end when {@link
    * HttpRequest.closed} aborts.
    */
   readonly stream: AsyncIterable<string | Uint8Array>;
@@ -140,8 +140,8 @@ function headerList(headers: OutgoingHttpHeaders, more: HeaderPairs): OutgoingHt
 }
 
 /**
- * Ends an answer that is being sent when its client half-closes the connection, because a client that is gone cannot be told
- * apart from it.
+ * Ends an answer that is being sent when its client half-closes the connection, because a half-closed connection cannot
+ * be told apart from the connection of a client that is gone.
  */
 export function endWithReader({ socket }: IncomingMessage, outgoing: ServerResponse): void {
   const hangUp = () => {
@@ -171,7 +171,10 @@ export function closeWithConnection({ socket }: IncomingMessage, outgoing: Serve
   outgoing.once("close", () => answers.delete(outgoing));
 }
 
-/** Time in which a client that half-closed during an answer resets the connection: longer than a round trip. */
+/**
+ * Time within which a client that has half-closed the connection during an answer resets it. The time is longer than a
+ * round trip.
+ */
 const LEAVING_MS = 1_000;
 
 /**

@@ -29,7 +29,7 @@ export function decodeSegments(path: string): readonly string[] | undefined {
   return segments;
 }
 
-/** Encodes segments as a path, in which each has one form. */
+/** Encodes segments as a path. Each segment has only one encoded form. */
 export function encodeSegments(segments: readonly string[]): string {
   return segments
     .map((segment) => `/${encodeURIComponent(segment).replace(UNENCODED, decodeURIComponent)}`)

@@ -304,8 +304,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the owner of a path without a route: the owner of its prefix, or else of the first table. Pages of other origins
-   * can read the refusal only if they may call every table.
+   * Returns the owner of a path without a route: the owner of its prefix, or else the owner of the first table. Pages
+   * of other origins can read the refusal only if they may call every table.
    */
   #ownerWithoutRoute(path: string): TableOwner {
     const owners = [...(this.#tables.size > 0 ? this.#tables : this.#leaving).values()];

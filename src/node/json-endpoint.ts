@@ -13,8 +13,8 @@ const KEPT_MS = 4_000;
 const AGENT_OPTIONS = {
   keepAlive: true,
   timeout: KEPT_MS,
-  // With this variable, fetch of Node 24 uses a proxy, and an agent needs this option to use it too. Node 20 and 22 use
-  // no proxy.
+  // With this variable, fetch in Node 24 uses a proxy, and an agent needs this option to use the proxy too. In Node 20
+  // and 22, fetch uses no proxy.
   ...(process.env.NODE_USE_ENV_PROXY === "1" ? { proxyEnv: process.env } : {}),
 };
 
@@ -49,7 +49,7 @@ export class JsonEndpoint {
 
   /**
    * @param parts `url` is without credentials; `timeoutMs` is for one request, the body of its answer included;
-   * `connectionsOf` is an endpoint of the same server, whose kept connections this one also uses
+   * `connectionsOf` is an endpoint of the same server, whose kept connections this endpoint also uses
    */
   constructor(parts: {
     readonly url: string;
@@ -78,7 +78,7 @@ export class JsonEndpoint {
     this.#maxAnswerBytes = parts.maxAnswerBytes;
   }
 
-  /** @throws Error if no whole answer arrives; its name is `TimeoutError` if the time is over */
+  /** @throws Error if no whole answer arrives; the error's name is `TimeoutError` if the time is over */
   post(json: string): Promise<Answer> {
     const length = Buffer.byteLength(json);
     return this.#send("POST", { "content-type": "application/json", "content-length": length }, json);

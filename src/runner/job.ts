@@ -23,7 +23,7 @@ export interface Job {
   /**
    * Sets the charge for the job, if its offer is a ceiling. The last charge is used. Default: the whole ceiling. Has no
    * effect on other jobs.
-   * @param amount token units, of which at most the ceiling is charged, or a share of the ceiling from 0 to 10,000
+   * @param amount token units, or a share of the ceiling from 0 to 10,000. At most the ceiling is charged
    */
   charge(amount: number | bigint | { readonly basisPoints: number }): void;
 }
@@ -36,7 +36,9 @@ export interface Result extends ResultAnswer {
   readonly contentType?: string;
 }
 
-/** Does one job. An error retries it, and {@link Fail} makes a dead letter. */
+/**
+ * Does one job. If the handler throws an error, the job is tried again. {@link Fail} makes the JobCall a dead letter.
+ */
 export type Handler = (job: Job) => Returned | Promise<Returned>;
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler may be declared to return Promise<void>
 type Returned = Result | string | Uint8Array | undefined | void;
@@ -47,7 +49,7 @@ export class Fail extends Error {}
 /** Thrown by `run` when the runner cannot continue. The message says what to do. */
 export class RunnerError extends Error {}
 
-/** Thrown by a handler for another attempt after a delay of its own, from 0 to a day. */
+/** Thrown by a handler to get another attempt after the given delay, from 0 to a day. */
 export class Retry extends Error {
   readonly delayMs: number | undefined;
 

@@ -175,7 +175,7 @@ export class Runner {
     this.#flushSoon();
   }
 
-  /** Resolves with the reason of a refusal, or "", also when the lease is lost. */
+  /** Resolves with the reason of a refusal. Resolves with "" if the request took effect, and if the lease is lost. */
   #ask(part: Request["part"], fields: Request["fields"], { signal: lost }: AbortController): Promise<string> {
     const answered = new AbortController();
     return new Promise<string>((answer) => {
@@ -195,7 +195,7 @@ export class Runner {
       this.#flushing = undefined;
       if (this.#over.signal.aborted) return;
       if (this.#stopping) this.#write([]);
-      // As many results of full size fit in one message.
+      // This many results of full size fit in one message.
       while (this.#stream && this.#queue.length > 0) this.#write(this.#queue.splice(0, 15));
       if (!this.#stopping || this.#deliveries.size > 0) return;
       this.#over.abort();

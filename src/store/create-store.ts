@@ -106,7 +106,7 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
     }
   }
 
-  // Not an async function, because an accept would create two more promises and wait for each.
+  // This is not an async function, because each accept would then create two more promises and wait for them.
   function write<Name extends WriteName>(
     name: Name,
     input: Input<Name>,
@@ -143,8 +143,8 @@ export function createStore(dialect: Dialect, options: StoreOptions): Store {
   const methods = Object.assign(own, ...CORE_MODULES.map(methodsOf)) as StoreMethods;
 
   /**
-   * Returns true for a payment that gets an earlier outcome, because it has already bought its job at any replica, or
-   * because its money has moved.
+   * Returns true for a payment that gets an earlier outcome, because it has already bought its job at this or another
+   * replica, or because its money has moved.
    */
   async function hasBegun(key: PaymentKey): Promise<boolean> {
     if ((await methods.findPayment(key)) !== undefined) return true;

@@ -4,7 +4,10 @@ import { nobodyKeeps } from "./part-modules.ts";
 /** Number of entries that one step reads. Deleting this many takes a few milliseconds. */
 const LOOKED_AT = 500;
 
-/** Largest error of a chain's clock or of this machine's clock, by which an authorization may outlive its end. */
+/**
+ * Largest error of a chain's clock or of this machine's clock. An authorization may be usable for this long after its
+ * end.
+ */
 const CLOCK_MARGIN_SECS = 86_400;
 
 /** An entry that a step reads. */

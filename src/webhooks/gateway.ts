@@ -25,7 +25,7 @@ export class WebhookGateway implements BackgroundService {
 
   constructor(options: {
     readonly config: WebhooksConfig;
-    /** u64, stamped on every JobCall. */
+    /** Service ID of every JobCall, a u64. */
     readonly serviceId: bigint;
     /** Receives accepted JobCalls. */
     readonly intake: Intake;

@@ -9,7 +9,7 @@ export class WebhookProducer {
   /** Parts that all JobCalls of the endpoint have in common. */
   readonly #call: Pick<JobCall, "origin" | "jobId" | "serviceId" | "metadata">;
 
-  /** @param options `serviceId` is u64, and stamped on every JobCall */
+  /** @param options `serviceId` is the service ID of every JobCall, a u64 */
   constructor(options: { readonly endpoint: WebhookEndpoint; readonly serviceId: bigint }) {
     const { endpoint, serviceId } = options;
     const { deliveryId, eventTypeHeader } = schemeOf(endpoint);

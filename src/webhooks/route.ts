@@ -21,7 +21,7 @@ interface Parts {
   readonly endpoint: WebhookEndpoint;
   readonly maxBodyBytes: number;
   readonly trustedProxies: readonly IpRange[];
-  /** u64, stamped on every JobCall. */
+  /** Service ID of every JobCall, a u64. */
   readonly serviceId: bigint;
   readonly intake: Intake;
   /** @throws GatewayError for an authentic request that is refused */
@@ -87,7 +87,7 @@ export class WebhookRoute {
     return this.#answer(await this.#accept(request, body));
   }
 
-  /** Answers a challenge. Senders do not sign it, but a secret in the URL is present. */
+  /** Answers a challenge. Senders do not sign challenges. If the endpoint's secret is in the URL, it must be right. */
   #challenge(request: HttpRequest, challenge: WebhookChallenge): HttpResponse {
     this.#checkSource(request);
     if (this.#endpoint.auth.mode === "url-token") this.#authenticate(request, new Uint8Array());

@@ -8,7 +8,7 @@ export interface Chains {
   findWallets(show: (wallets: readonly Wallet[]) => void): void;
 }
 
-/** A wallet that can be chosen. The errors that it throws are words for its owner. */
+/** A wallet that can be chosen. Its errors have messages for the wallet's owner. */
 export interface Wallet {
   readonly id: string;
   readonly name: string;

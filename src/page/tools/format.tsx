@@ -38,7 +38,7 @@ function useNow(): number {
   return now;
 }
 
-/** Names a job: its endpoint's kind, service and job. */
+/** Identifies a job: the kind of its endpoint, its service and its job ID. */
 export interface JobKey {
   readonly origin: string;
   readonly serviceId: bigint;
@@ -55,7 +55,7 @@ export function jobFilters({ origin, serviceId, jobId }: JobKey) {
   return { origin, job: `${serviceId}/${jobId}` };
 }
 
-/** Reads `1/30` of the address: service and job. */
+/** Reads a service and a job from a text of the address, such as `1/30`. */
 export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobId?: bigint } {
   const [, serviceId, jobId] = /^(\d{1,19})\/(\d{1,19})$/.exec(text) ?? [];
   return serviceId && jobId ? { serviceId: BigInt(serviceId), jobId: BigInt(jobId) } : {};
@@ -66,7 +66,7 @@ export function useJobName(): (job: JobKey) => string {
   const endpoints = useEndpoints().data?.endpoints ?? [];
   const names = new Map<string, string>();
   for (const one of endpoints) {
-    // A call of the operator has a job of either origin.
+    // The operator can send a JobCall to a job of either origin.
     const resent = jobText({ ...one, origin: "operator" });
     if (one.name && !names.has(jobText(one))) names.set(jobText(one), one.name);
     if (one.name && !names.has(resent)) names.set(resent, `${one.name}, resent`);

@@ -56,7 +56,7 @@ export function useRoute(): Route {
   useEffect(() => {
     const read = () => setHash(location.hash);
     window.addEventListener("hashchange", read);
-    // The address may have changed before this began to listen.
+    // The address may have changed before the listener was added.
     read();
     return () => window.removeEventListener("hashchange", read);
   }, []);

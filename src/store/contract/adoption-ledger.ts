@@ -11,7 +11,10 @@ export interface AdoptionLedger {
    */
   adoptPayment(adopted: AdoptedPayment): Promise<AdoptPaymentOutcome>;
 
-  /** Finds the adopted payments with a nonce of a payer, which is unique in each token only. */
+  /**
+   * Finds the adopted payments with a nonce of a payer. There can be several, because a nonce is unique only within
+   * each token.
+   */
   findAdoptedPayments(signed: Pick<PaymentKey, "payer" | "nonce">): Promise<AdoptedPayment[]>;
 }
 

@@ -93,7 +93,7 @@ export interface CallState {
   /** The payment that bought the call. The buyer's access token is derived from it. */
   readonly payment: PaymentKey;
   readonly job: JobKey;
-  /** JSON of the settlement response that the client got; undefined if it got none. */
+  /** JSON of the settlement response that the client got; undefined if the client got no settlement response. */
   readonly settlement?: string;
   /**
    * `expired`: the call was paid for, and its outcome is no longer kept. A call that is charged after it ran has `succeeded`

@@ -27,7 +27,10 @@ export interface StoreInfo {
   readonly place: string;
   readonly bytes: number;
   readonly schemaVersion: number;
-  /** Rows, with the oldest in Unix milliseconds. Undefined if another version of jobgate made the store. */
+  /**
+   * Number of rows of each kind, with the time of the oldest row in Unix milliseconds. Undefined if another version of
+   * jobgate made the store.
+   */
   readonly rows?: readonly StoredRows[];
 }
 

@@ -29,14 +29,16 @@ export interface DeliveryKey {
   readonly identifies: boolean;
 }
 
-/** `key_paused`: the operator has paused the key of the call, and lets new calls with it be refused. */
+/**
+ * `key_paused`: the operator has paused the key of the call, and has decided that new calls with the key are refused.
+ */
 export type AcceptOutcome =
   | { kind: "accepted"; callId: number }
   | { kind: "queue_full" }
   | { kind: "key_paused" };
 
 /**
- * - `duplicate`: has the call of the first delivery, finished or not.
- * - `conflict`: a key that identifies it belongs to a delivery with another body hash.
+ * - `duplicate`: `callId` names the call of the first delivery, which may be finished.
+ * - `conflict`: a key that identifies the delivery belongs to a delivery with another body hash.
  */
 export type AcceptOnceOutcome = AcceptOutcome | { kind: "duplicate"; callId: number } | { kind: "conflict" };

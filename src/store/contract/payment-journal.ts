@@ -104,9 +104,10 @@ export interface PaymentJournal {
   contradictPayment(key: PaymentKey, reason: string, settlement?: string): Promise<boolean>;
 
   /**
-   * Ends the watch over payments that were decided more than {@link WATCHED_MS} ago. Also ends it over the oldest payments
-   * beyond {@link MAX_WATCHED}, which limits payments charged `before` and other payments separately. Payments that settled
-   * early stay watched. JobCalls kept for failed payments are dropped. One call handles a bounded number.
+   * Ends the watch over payments that were decided more than {@link WATCHED_MS} ago. Also ends the watch over the
+   * oldest payments beyond {@link MAX_WATCHED}, a limit that applies to payments charged `before` and to other payments
+   * separately. Payments that settled early stay watched. JobCalls kept for failed payments are dropped. One call
+   * handles a bounded number.
    * @returns true if there may be more to do
    */
   endWatches(): Promise<boolean>;

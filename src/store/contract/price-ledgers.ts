@@ -2,7 +2,7 @@ import type { JobKey } from "../../core/job-call.ts";
 
 /** Offers made to clients, kept so that they stay payable over price changes, restarts and replicas. */
 export interface OfferLedger {
-  /** Saves offers. If an offer already exists, the later of both ends is kept. Deletes expired offers. */
+  /** Saves offers. If an offer is already saved, it keeps the later of its two ends. Deletes expired offers. */
   saveOffers(offers: readonly NewOffer[]): Promise<void>;
   /** Returns a job's offers that have not expired, sorted by their end, the latest first. */
   findOffers(job: JobKey): Promise<SavedOffer[]>;

@@ -37,8 +37,9 @@ export interface WorkQueue {
   jobsOf(callIds: readonly number[]): Promise<(CalledJob | undefined)[]>;
 
   /**
-   * Finds the ceiling of each JobCall, in token units: null if its charge is not named by the runner. Undefined if the
-   * JobCall is finished, or if the operator sent it, because jobgate then ignores the charge that a runner names.
+   * Finds the ceiling of each JobCall, in token units: null if the runner does not name the JobCall's charge. The
+   * ceiling is undefined if the JobCall is finished. It is also undefined if the operator sent the JobCall, because
+   * jobgate then ignores the charge that a runner names.
    */
   ceilings(callIds: readonly number[]): Promise<(string | null | undefined)[]>;
 

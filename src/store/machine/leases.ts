@@ -204,7 +204,7 @@ export class LeaseSteps
   }
 }
 
-/** Returns the row of a JobCall that waits until its key is resumed. A delay that is left then is not kept. */
+/** Returns the row of a JobCall that waits until its key is resumed. The rest of its delay is discarded. */
 function waiting(row: CallRow): CallRow {
   return { ...row, ...NO_LEASE, state: "held" };
 }

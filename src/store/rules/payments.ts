@@ -92,7 +92,10 @@ export function firstSummedHour({ since, bucketMs }: RevenuePeriod): number {
 
 /** Event that decides a payment, with what the payment's row keeps of the event. */
 export type PaymentEvent =
-  /** Money moved; `settleEarly`: in a block that a fork may still replace. `amount` is undefined for the payment's own amount. */
+  /**
+   * Money moved. `settleEarly`: it moved in a block that a fork may still replace. `amount` is undefined if the
+   * payment's own amount moved.
+   */
   | {
       readonly kind: "settle" | "settleEarly";
       readonly settlement: string;
@@ -107,9 +110,9 @@ export type PaymentEvent =
   | { readonly kind: "leaveUnresolved"; readonly reason: string }
   /** The operator decides. */
   | { readonly kind: "closeAsPaid" | "closeAsNotPaid"; readonly by: string; readonly note: string }
-  /** The chain contradicts a decision. `settlement` is undefined for the settlement that the row has. */
+  /** The chain contradicts a decision. `settlement` is undefined if the row keeps its settlement. */
   | { readonly kind: "contradict"; readonly reason: string; readonly settlement: string | undefined }
-  /** The job is done, and is charged more than 0. */
+  /** The job is done, and its charge is above 0. */
   | { readonly kind: "charge"; readonly amount: string }
   /** The payment ends without a charge. */
   | { readonly kind: "release"; readonly reason: string | undefined };
@@ -124,7 +127,7 @@ export type PaymentEffect =
   | "dropCall"
   /** The JobCall that was kept becomes ready. */
   | "requeueCall"
-  /** The one-time nonces can be used again. If the job ran, this is so for the nonces of the charge alone. */
+  /** The one-time nonces can be used again. If the job ran, only the nonces of the charge can be used again. */
   | "freeNonce"
   /** The one-time nonces are used up again, unless another payment has used them since. */
   | "useNonce"

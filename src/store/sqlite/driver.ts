@@ -98,7 +98,9 @@ function openLibsql(path: string): Database {
   return adapt(new Libsql(path), (parameters) => [parameters]);
 }
 
-/** Half of a character that JSON.stringify has escaped, and not a backslash before such letters. */
+/**
+ * Matches half of a character that JSON.stringify has escaped. Does not match a backslash that precedes such letters.
+ */
 const HALF_CHARACTER = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
 /**

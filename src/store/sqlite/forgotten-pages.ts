@@ -8,8 +8,8 @@ const MAX_LOOKS = 5;
 export class ForgottenPages {
   readonly #database: Database;
   /**
-   * Number of checks since a deleted result's bytes may be in the log. Starts at 0, because a process may have been killed
-   * before this start.
+   * Number of checks since the bytes of a deleted result may have entered the log. It starts at 0, because a process
+   * may have been killed before this start.
    */
   #looks: number | undefined = 0;
 

@@ -10,7 +10,8 @@ const SECRET_BYTES = 32;
 
 /**
  * Bearer tokens that give a buyer access to a paid call. Each token is derived from the call's payment and the store's
- * secret. So a resend, a restart and another replica return the same token, and it cannot be computed from public data.
+ * secret. The token is therefore the same after a resend, after a restart and at another replica. The token cannot be
+ * computed from public data.
  */
 export class AccessTokens {
   readonly #secrets: SecretKeeper;

@@ -50,7 +50,8 @@ function fieldsOf(additions: NonNullable<CallState["additions"]>): Readonly<Reco
 }
 
 /**
- * Returns the settlement of a call that was charged after it ran. Its 202 had no settlement, or an earlier settlement.
+ * Returns the settlement of a call that was charged after it ran. The 202 of the call had no settlement, or an earlier
+ * settlement.
  */
 export function lateSettlement({ charge, settlement }: CallState): SettleResponse | undefined {
   const isCharged = charge?.state === "settled" || charge?.state === "released";

@@ -47,8 +47,8 @@ export class CallRoute {
   }
 
   /**
-   * @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` with another call's;
-   * the refusals of {@link PayerProof.payerOf}; `call_expired`
+   * @throws GatewayError `unauthorized` without a token; `call_not_found` or `rate_limited` with the token of another
+   * call; the refusals of {@link PayerProof.payerOf}; `call_expired`
    */
   async #findCall(request: HttpRequest, callId: number): Promise<CallState> {
     const isBuyer = await this.#proof(request);

@@ -15,8 +15,8 @@ export interface LiveAnswer {
 /** Registry of answers that begin in this process. */
 export interface LiveAnswers {
   /**
-   * Registers a request that waits for a call's answer to begin. Only one request can receive an answer while it arrives,
-   * and must read its bytes. For other requests the answer never begins.
+   * Registers a request that waits for a call's answer to begin. Only one request can receive an answer while the
+   * answer arrives, and that request must read the bytes. For other requests the answer never begins.
    * @param closed aborts when the buyer has left, which may end the call
    * @param take receives the answer; undefined if the request waits for the whole answer
    * @returns a function that ends the wait

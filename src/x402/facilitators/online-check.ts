@@ -85,8 +85,8 @@ function tokensWithoutFacilitator(config: X402Config, found: readonly Findings[]
 }
 
 /**
- * Finds the jobs whose runners name the charge and that cannot be offered, because no facilitator settles such a charge on
- * the network of a token.
+ * Finds the jobs that cannot be offered, because the runner names the charge and no facilitator settles such a charge
+ * on the network of a token.
  */
 function jobsWithoutFacilitator(
   { acceptedTokens, jobs = [] }: X402Config,

@@ -64,12 +64,12 @@ interface HttpAnswer {
 }
 
 /**
- * Client of an x402 facilitator: POST `/verify` and `/settle` with `{x402Version, paymentPayload, paymentRequirements}`,
- * GET `/supported`.
+ * Client of an x402 facilitator: POST `/verify` and `/settle` with `{x402Version, paymentPayload,
+ * paymentRequirements}`, GET `/supported`.
  *
- * Replaces the SDK's `HTTPFacilitatorClient`, for three reasons: it follows redirects, so it would send a signed payment to
- * any host that an answer names; it reads answers of any size; and it does not distinguish a request that was never sent
- * from a lost answer.
+ * Replaces the SDK's `HTTPFacilitatorClient`, which has three faults. It follows redirects, so it would send a signed
+ * payment to any host that an answer names. It reads answers of any size. It does not distinguish a request that was
+ * never sent from a lost answer.
  */
 export class RemoteFacilitator implements Facilitator {
   readonly name: string;

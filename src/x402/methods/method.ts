@@ -142,14 +142,17 @@ export interface Method extends TransferMethod {
   isEndless?(payment: SignedPayment): boolean;
   /**
    * Checks a payment without querying its chain.
-   * @returns `settlement`, the fields of {@link settlementOf}, for a payment that its journal entry alone pays; "unpaid" if
-   *   a facilitator has to settle it; or the reason why it is not valid
+   * @returns `settlement`, the fields of {@link settlementOf}, for a payment that is paid by its journal entry alone;
+   * "unpaid" if a facilitator has to settle it; or the reason why it is not valid
    */
   check?(
     payment: SignedPayment,
     offer: Offer,
   ): Promise<"unpaid" | { readonly settlement: object } | { readonly invalid: string }>;
-  /** Returns the evidence of a journalled payment that its journal entry alone pays; undefined for any other payment. */
+  /**
+   * Returns the evidence of a journalled payment that is paid by its journal entry alone; undefined for any other
+   * payment.
+   */
   evidenceOf?(intent: Pick<PaymentIntent, "payload">): PaidEvidence | undefined;
   /** Makes the refusal of a payment that a module of the store did not let begin. @param reason the module's reason */
   notTaken?(reason: string): GatewayError;

@@ -12,8 +12,8 @@ import type { Method } from "./method.ts";
 const EVM_TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 
 /**
- * The transfer methods of a build, EIP-3009 and what its parts add, with the versions of x402 that their payments come in, the
- * names of purchases in them, and the scheme beside `exact`.
+ * The transfer methods of a build: EIP-3009, and the methods that parts add. Also holds the versions of x402 in which
+ * their payments come, the names of purchases in these payments, and the scheme in addition to `exact`.
  */
 export class Methods implements Iterable<Method> {
   readonly #byName: ReadonlyMap<string, Method>;

@@ -182,7 +182,8 @@ function offerId(offer: Offer): string {
   const { job, token, amount, ttlSecs, digest, onFailure, charge, scheme, extra, chargesBack } = offer;
   const { network, asset, payTo, transferMethod, eip3009 } = token;
   const key = jobKeyText(job.serviceId, job.jobIndex);
-  // The remaining lifetime of an offer that ends with its price changes all the time; its digest does not.
+  // The remaining lifetime of an offer that ends with its price changes all the time, but the offer's digest does not
+  // change.
   const lifetime = digest ?? ttlSecs;
   const terms = [amount, lifetime, onFailure, charge, ...(scheme === undefined ? [] : [scheme, extra])];
   if (chargesBack !== undefined) terms.push(chargesBack.kind);

@@ -39,7 +39,10 @@ export async function answerPrice(
   );
 }
 
-/** Returns a price as clients read it: `price` in dollars, or else `price_wei`; a price that depends on the request has its range. */
+/**
+ * Returns a price in the form that clients read: `price` in dollars, or otherwise `price_wei`. A price that depends on
+ * the request also has its range.
+ */
 export function priceFields({
   priceWei,
   currency,

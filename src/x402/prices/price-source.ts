@@ -97,9 +97,9 @@ export function priceUnavailable(reason: string, cause?: unknown): GatewayError 
   );
 }
 
-/** The accepted tokens by the jobs that are sold in them, and by the prices that they can be offered for. */
+/** The accepted tokens, selected by the job that is sold in them and by the price that they can be offered for. */
 export class PayableTokens {
-  /** The tokens of the jobs that are sold in other tokens than the rest, by job. */
+  /** Tokens of the jobs that are sold in other tokens than the remaining jobs, by job. */
   readonly #ofJobs: ReadonlyMap<string, PayableTokens>;
   /** Tokens with a rate. */
   readonly forWei: readonly AcceptedToken[];
@@ -133,8 +133,8 @@ export class PayableTokens {
   }
 
   /**
-   * Returns the tokens for a price, always in the same array. For a price in dollars their rate is one token for one
-   * dollar. The price is in 10^-18 dollars, so amounts are computed as for wei.
+   * Returns the tokens for a price, always in the same array. For a price in dollars, the tokens' rate is one token for
+   * one dollar. The price is in 10^-18 dollars, so amounts are computed as for wei.
    * @param policy policy of the job; a restricted job is sold in the tokens of callers
    */
   for(price: Pick<JobPrice, "currency">, policy?: Pick<JobPolicy, "restriction">): readonly AcceptedToken[] {
@@ -202,8 +202,8 @@ export class PriceChecks {
   }
 
   /**
-   * Returns a source of the prices that clients can pay in one of the tokens. A job with a price that cannot be paid is not
-   * for sale, or not for sale now if the price ends too soon.
+   * Returns a source of the prices that clients can pay in one of the tokens. A job whose price cannot be paid is not
+   * for sale. A job whose price ends too soon is not for sale now.
    */
   payablePrices(source: PriceSource, tokens: PayableTokens): PriceSource {
     return {

@@ -33,7 +33,7 @@ export interface Price {
 
 /** The price at which money is about to move. */
 export interface ConfirmedPrice {
-  /** Identifies the price to the runner, and is the client's receipt. */
+  /** Digest that identifies the price to the runner. It is also the client's receipt. */
   readonly digest: string;
   /** A nonce that is used up with a price that can be paid once. */
   readonly nonce?: PurchaseNonce;

@@ -125,7 +125,10 @@ export function rpcError(id: RpcMessage["id"] | null, { code, message, data }: R
   return { jsonrpc: "2.0", id: id ?? null, error: { code, message, ...(data !== undefined && { data }) } };
 }
 
-/** Returns the error that answers a refused request: with the refusal's code, and the time after which HTTP lets clients try again. */
+/**
+ * Returns the error that answers a refused request. The error has the refusal's code, and the time of `Retry-After`
+ * over HTTP.
+ */
 export function refusalError({ code, message, retryable, details, headers }: GatewayError): RpcError {
   const secs = headers["retry-after"];
   const retryAfter = secs === undefined ? {} : { retry_after_secs: Number(secs) };

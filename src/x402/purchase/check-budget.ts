@@ -10,7 +10,10 @@ const OF_ALL: Allowance = { share: 0.2, burstMs: 100 };
 
 /** Bound on the clients whose time is remembered. */
 const MAX_CLIENTS = 10_000;
-/** Time for which no body of a client that sent a slow body is checked while all clients together have used up their time. */
+/**
+ * Time after a slow body within which no body of its client is checked, as long as all clients together have used up
+ * their time.
+ */
 const SUSPECT_MS = 10_000;
 
 /** Time that was used and not yet earned back, as of a moment. */

@@ -267,7 +267,10 @@ export class Checkout {
     if (refusal !== undefined) this.#limits.refuseUnpaid(request, refusal);
   }
 
-  /** Reads the noted headers, with the first refusal. Each has a note, which is undefined if the request does not have the header. */
+  /**
+   * Reads the noted headers. Returns a note for each header, which is undefined if the request lacks the header, and
+   * the first refusal.
+   */
   #readNotes(request: JobRequest): {
     readonly notes: PurchaseNotes;
     readonly refusal?: GatewayError | undefined;

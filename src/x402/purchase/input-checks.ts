@@ -14,7 +14,7 @@ import { SchemaThread } from "./schema-thread.ts";
 
 /** CPU time after which a check in this thread is given up. A check that other processes interrupted may take twice as long. */
 const MAX_HERE_MS = 5;
-/** Largest body that is checked in this thread, because parsing a larger body already takes that time. */
+/** Largest body that is checked in this thread, because parsing a larger body already takes {@link MAX_HERE_MS}. */
 const MAX_HERE_BYTES = 64 * 1024;
 /** The CPU time for a check once all clients together have used up their time. A check of an ordinary body takes 0.1 ms. */
 const LEAST_HERE_MS = 2;

@@ -66,7 +66,7 @@ export class PurchaseState {
   known: PaymentRecord | undefined;
   price!: Price;
   offer!: Offer;
-  /** Set by the match, for an adopted payment, or by the verification. */
+  /** Set by the match if the payment is adopted, and otherwise by the verification. */
   verified: VerifiedPayment | undefined;
   readonly contributions: Contribution[] = [];
   headers: NonNullable<Contribution["requestMetadata"]> = [];

@@ -22,7 +22,7 @@ export interface VerifiedPayment {
   readonly facilitator: string | undefined;
   /** Transaction that paid an adopted payment. */
   readonly paidIn?: string;
-  /** Further fields of the settlement of a payment that its journal entry alone pays. */
+  /** Further fields of the settlement of a payment that is paid by its journal entry alone. */
   readonly settlement?: object;
   readonly requirements: FacilitatorRequest["requirements"];
   /** Block of the token's chain at which the search for the settlement starts; undefined if the chain cannot be queried. */

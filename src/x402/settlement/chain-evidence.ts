@@ -128,7 +128,7 @@ export class ChainEvidence {
     }
   }
 
-  /** Returns the evidence of a payment that its journal entry alone pays; undefined for any other payment. */
+  /** Returns the evidence of a payment that is paid by its journal entry alone; undefined for any other payment. */
   ownEvidence(intent: Pick<PaymentIntent, "transferMethod" | "payload">): PaidEvidence | undefined {
     return this.#methods.find(intent.transferMethod)?.evidenceOf?.(intent);
   }

@@ -46,7 +46,7 @@ type Charge = Pick<UndecidedPayment, "key" | "fingerprint">;
 const MAX_IN_PROGRESS = 256;
 /** Charges that are decided within this time share one query of the journal. */
 const GATHER_MS = 10;
-/** Time after the purchase for which its reading of the payer's funds is used at the first delivery. */
+/** Time after a purchase within which the first delivery uses the funds of the payer that the purchase has read. */
 export const FUNDS_MS = 20;
 /** Authorizations that are ended in one step. */
 const ENDED_AT_ONCE = 200;
@@ -125,7 +125,7 @@ export class Charges implements BackgroundService {
    */
   async findShortfall(callId: number): Promise<string | undefined> {
     const { funds, settlement, elapsed } = this.#parts;
-    // A claim can share the commit of the purchase. Its outcome is then read before the purchase's outcome.
+    // A claim can share the commit of the purchase. The claim's outcome is then read before the purchase's outcome.
     await setImmediate();
     const { record, fundsSeenAt = Number.NEGATIVE_INFINITY } = settlement.findRunning(callId) ?? {};
     if (elapsed() - fundsSeenAt <= FUNDS_MS) return undefined;

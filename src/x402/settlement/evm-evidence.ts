@@ -25,7 +25,10 @@ interface ChainState {
   readsByHash?: true;
 }
 
-/** Margin for a reorganisation between the start block and the settlement, which can shorten the chain. */
+/**
+ * Margin for a reorganisation of the chain between the start block and the settlement, because a reorganisation can
+ * shorten the chain.
+ */
 const START_MARGIN_BLOCKS = 16n;
 /** Age up to which a known head is used as a start block. */
 const START_HEAD_MS = 4_000;

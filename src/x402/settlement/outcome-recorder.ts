@@ -119,7 +119,7 @@ export class OutcomeRecorder {
         const { symbol, amount: charge } = intent;
         const { transaction } = settlement;
         const fields = { ...logFields(intent), symbol, amount: amount ?? charge, transaction };
-        // Unchanged: another replica settled and logged it.
+        // If nothing has changed, another replica has settled and logged the payment.
         if (recorded.changed) {
           if (intent.charge === "before") this.#parts.stats?.count("accepted");
           if (amount !== undefined) this.#noteOtherAmount({ ...fields, charge }, intent);

@@ -68,7 +68,7 @@ export function outcomeOfKnown(record: PaymentRecord, asked: PurchaseIdentity): 
   const accepted = { kind: "accepted", callId, payment: key, receipt, takenAt } as const;
   if (state === "settled" && settlement !== undefined)
     return { ...accepted, settlement: JSON.parse(settlement) };
-  // Its job runs before it is settled.
+  // The payment's job runs before the payment is settled.
   if (charge !== "before" && state !== "failed") return { ...accepted, isReleased: state === "released" };
   if (state === "failed" && settlement !== undefined) {
     return { kind: "failed", settlement: JSON.parse(settlement) };

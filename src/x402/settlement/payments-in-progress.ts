@@ -2,7 +2,7 @@ import { boundedCache } from "../../core/bounded-cache.ts";
 import type { PurchaseName } from "../../core/payment.ts";
 import { buysTheSame, type PaymentOutcome, type PurchaseIdentity } from "./payment-outcome.ts";
 
-/** Payments left undecided whose fingerprints are kept. */
+/** Largest number of payments left undecided whose fingerprints are kept. */
 const MAX_LEFT = 10_000;
 
 interface Purchase {
@@ -12,7 +12,7 @@ interface Purchase {
 
 /** A purchase in progress under a name. */
 interface Turn {
-  /** Checks that its payment is the payer's own. */
+  /** Checks that the payer signed the payment of the purchase. */
   readonly isSigned: () => Promise<boolean>;
   readonly ended: Promise<void>;
 }

@@ -14,7 +14,7 @@ type Extensions = JobDescription["extensions"];
 
 /** Extensions of x402, by name, that a part adds to answers. They do not change what can be paid. */
 export interface ExtendsAnswers {
-  /** Returns the extensions of a 402 with these offers, as the same object while they do not change. */
+  /** Returns the extensions of a 402 with these offers. Returns the same object while the extensions do not change. */
   ofOffers(offers: readonly Offer[]): Promise<Extensions>;
   /** Returns the extensions of the settlement of a call that has its result; undefined if there are none. */
   ofCall(call: CallState): Promise<Extensions | undefined>;
@@ -30,7 +30,10 @@ export class AnswerExtensions {
     this.#parts = parts;
   }
 
-  /** Returns the extensions of a 402, as the same object while they do not change and only one part has extensions. */
+  /**
+   * Returns the extensions of a 402. Returns the same object while the extensions do not change and only one part has
+   * extensions.
+   */
   async ofOffers(offers: readonly Offer[]): Promise<Extensions> {
     return merged(await Promise.all(this.#parts.map((part) => part.ofOffers(offers))));
   }

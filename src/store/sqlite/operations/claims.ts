@@ -184,7 +184,7 @@ export function claimOperations(
   }
 }
 
-/** Returns how many further JobCalls can be given out in addition to the found JobCalls, by the limited jobs. */
+/** Returns, by limited job, how many JobCalls can be given out in addition to the found JobCalls. */
 function leftAfter(
   { left }: ClaimLimits,
   found: readonly { readonly row: ReadyRow }[],
