@@ -30,7 +30,7 @@ export interface RunOptions {
 }
 
 const CHANNEL = {
-  // By default, grpc-js waits up to two minutes before it reconnects. The runner itself paces its retries.
+  // grpc-js waits up to two minutes by default before it reconnects. The runner itself paces its retries.
   "grpc.max_reconnect_backoff_ms": 500,
   // jobgate is beside the runner. grpc-js would reach even 127.0.0.1 through the proxy in http_proxy.
   "grpc.enable_http_proxy": 0,
