@@ -38,7 +38,7 @@ type Results = AsyncGenerator<object | undefined, void>;
 type Answer = (context: Context) => Promise<object>;
 type Stream = (context: Context) => Promise<Results>;
 
-/** A method, with the A2A version that uses its name. */
+/** Method of A2A, with the version of A2A that has this name for the method. */
 export type Method = { readonly wire: Wire } & ({ readonly answer: Answer } | { readonly stream: Stream });
 
 /** The methods of A2A, by the names of both versions. */

@@ -79,7 +79,7 @@ function skillOf(job: ListedJob, seller: Seller): object {
     description: facts.filter(Boolean).join(" "),
     // Clients of 0.3 expect a tag.
     tags: tags.length > 0 ? tags : ["x402"],
-    // At a route, the parts of a request enclose the body.
+    // A job at a route takes an object that contains the body, so an example of the body alone is left out.
     ...(input?.example !== undefined && route === undefined && { examples: [input.example] }),
     ...((route ?? input) && { inputModes: [route === undefined ? input?.contentType : "application/json"] }),
     ...(output && { outputModes: [output.contentType] }),

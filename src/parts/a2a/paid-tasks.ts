@@ -118,7 +118,8 @@ export class PaidTasks {
     }
     const forget = this.#shop.sent.forgetting(call);
     const body = await wholeResult(calls, callId, result);
-    // The result is read first, because a result that could not be read, and so was not sent, must not be deleted.
+    // The result is read before its deletion is registered. A result that could not be read was not sent, and must be
+    // kept.
     if (forget !== undefined) whenSent(forget);
     return [artifact(partOf(mediaType, body), answer)];
   }

@@ -75,7 +75,10 @@ const CODES: { readonly [Code in ErrorCode]?: string } = {
   authorization_used: "DUPLICATE_NONCE",
 };
 
-/** Returns the short code of a refusal: the extension's, where it has one, or jobgate's. */
+/**
+ * Returns the short code of a refusal. It is the extension's code if the extension has a code for the refusal, or else
+ * jobgate's code.
+ */
 export function errorCodeOf({ code, message }: Pick<GatewayError, "code" | "message">): string {
   if (/insufficient_(funds|balance)/.test(message)) return "INSUFFICIENT_FUNDS";
   return CODES[code] ?? code;

@@ -11,8 +11,9 @@ const TEXT = "text/plain; charset=utf-8";
 const BASE64 = /^[\w+/-]*={0,2}$/;
 
 /**
- * Builds the request for a job from the parts of a message. Texts are the body, joined by line breaks. Data is the body as
- * JSON, and at a route the parts of the request. A file is the body byte for byte.
+ * Builds the request for a job from the parts of a message. Texts become the body, joined by line breaks. Data becomes
+ * the body as JSON. If the job has a route, data instead holds the arguments of the request. A file becomes the body
+ * byte for byte.
  * @throws RpcError
  */
 export function inputOf(parts: readonly SentPart[], job: ListedJob): MessageInput {
@@ -31,7 +32,7 @@ export function inputOf(parts: readonly SentPart[], job: ListedJob): MessageInpu
   };
 }
 
-/** A route's request whose body is made of the parts, and that has no other arguments. */
+/** Returns the arguments of a request at a route whose only argument is the body. */
 function textOnly(body: Uint8Array): object {
   return body.byteLength === 0 ? {} : { body: "" };
 }

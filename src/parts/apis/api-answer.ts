@@ -10,7 +10,7 @@ import type { ApiLinks } from "./api-links.ts";
 /** Limits and addresses of a call, on which its outcome depends. */
 export interface Asked {
   readonly maxResultBytes: number;
-  /** True if the call may be repeated. Otherwise its outcome is unknown. */
+  /** True if a call that broke off may be repeated. Otherwise the outcome of such a call is unknown. */
   readonly mayRepeat: boolean;
   /** True if the call was paid before it was made. */
   readonly isCharged: boolean;
@@ -27,7 +27,10 @@ export const REFUSALS: ReadonlySet<number> = new Set([401, 402, 407]);
 /** Reasons of the HTTP client for an answer that it cannot read. */
 const NO_HTTP = /^(?:HPE_|HTTPParserError$|UND_ERR_(?:HEADERS_OVERFLOW|RES_CONTENT_LENGTH_MISMATCH)$)/;
 
-/** Decides a call by its answer. An answer of any status is final; a connection that breaks may be tried again. */
+/**
+ * Decides the outcome of a call by its answer. An answer with any status is final. A call whose connection broke may be
+ * made again.
+ */
 export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   const fail = (code: ErrorCode, error: string, status?: number) =>
     done(errorResult(code, error, asked.isCharged, status));
@@ -56,7 +59,10 @@ export function readApiOutcome(outcome: HttpOutcome, asked: Asked): RunOutcome {
   }
 }
 
-/** Returns the buyer's form of an answer that has begun, without its body; undefined if the buyer gets an error instead. */
+/**
+ * Returns the status and headers that the buyer gets of an answer that has begun; undefined if the buyer gets an error
+ * instead.
+ */
 export function beginningOf(head: AnswerHead, asked: Asked): JobResult | undefined {
   const answer = { ...head, body: Buffer.alloc(0), isCut: false };
   return answerProblem(answer, asked) === undefined ? resultOf(answer, asked) : undefined;

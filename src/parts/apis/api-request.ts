@@ -59,7 +59,10 @@ export function commonHeaders(publicUrl: string, client: string | undefined): Re
 /** A trace that W3C Trace Context allows. */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Returns the client's trace, or else a new trace, which is not recorded. If jobgate traces, its own trace replaces them. */
+/**
+ * Returns the client's trace. If the client sent none, returns a new trace that is marked as not recorded. If jobgate
+ * records traces, its own trace replaces the returned trace.
+ */
 export function traceparentOf([sent = "", ...more]: readonly string[]): string {
   if (more.length === 0 && TRACEPARENT.test(sent)) return sent;
   return `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-00`;

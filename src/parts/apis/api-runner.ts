@@ -64,7 +64,7 @@ const NO_TIME = "There was no time left to call the API.";
 const MAX_ATTEMPTS = 2;
 const REPEATABLE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
-/** Metadata of conditional headers, which 304 answers. */
+/** Metadata of conditional headers. An API can answer a request with such a header with 304. */
 const CONDITIONS = ["X-HTTP-IF-NONE-MATCH", "X-HTTP-IF-MODIFIED-SINCE"];
 const WHOLE: Charge = { basisPoints: 10_000 };
 

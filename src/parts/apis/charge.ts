@@ -14,7 +14,7 @@ export type ChargeReading = { readonly charge: Charge | undefined } | { readonly
 interface Sold {
   /** Token units. */
   readonly ceiling: string;
-  /** Price that the ceiling stands for; undefined if it is not in dollars. */
+  /** Price in dollars from which the ceiling was computed; undefined if the price is not in dollars. */
   readonly price: UsdPrice | undefined;
 }
 

@@ -17,7 +17,10 @@ import { type ApiConfig, serverOf } from "./config.ts";
 /** Error code for an API that was reached and did not answer in time. */
 const LATE = "UND_ERR_HEADERS_TIMEOUT";
 
-/** Time that is added to the API's timeout to get the client's timeout, so that the API's timeout ends first. */
+/**
+ * Time by which the timeout of the client's connection is longer than the API's timeout, so that the API's timeout ends
+ * first.
+ */
 const MORE_MS = 1_000;
 
 /** One request that is passed through. */

@@ -96,7 +96,10 @@ export class PassedAnswer {
     if (this.#head !== undefined) this.#give(this.#head);
   }
 
-  /** Ends the wait of a request for the answer to begin. The request that gets the answer stays for its bytes. */
+  /**
+   * Ends a request's wait for the beginning of the answer. The request that already gets the answer continues to
+   * receive its bytes.
+   */
   stopWaiting(take: Take | undefined, hasLeft: boolean): void {
     if (take !== undefined && take === this.#taker) return;
     if (take !== undefined) this.#takes.delete(take);
@@ -240,7 +243,10 @@ export class AnswerToBuyer implements AnswerPassing {
     this.#answer?.breakOff();
   }
 
-  /** Marks an answer of which only a part is kept, for example because a slow buyer broke off. It is not a failure. */
+  /**
+   * Marks an answer of which only a part is kept, for example because a slow buyer broke off. Such an answer is not a
+   * failure.
+   */
   marked(outcome: HttpOutcome): HttpOutcome {
     clearTimeout(this.#overdue);
     if (outcome.kind === "lost" && this.#overdue !== undefined && this.#head !== undefined) {

@@ -99,7 +99,8 @@ interface SumOptions extends PrintOptions {
 
 async function printSums({ by, since, until, json, ...selection }: SumOptions): Promise<void> {
   const isOverview = by === undefined && since === undefined && until === undefined;
-  // The API's period ends before its time, and with the day that the time is in.
+  // The API leaves `until` itself out of the period, and ends the period with the day of the millisecond before
+  // `until`.
   const end = until === undefined ? undefined : until + 1;
   const periods = isOverview ? periodsAt(Date.now()) : [{ name: "", since, until: end }];
   const [answers, names] = await callOperator(selection, async (client) => {

@@ -123,7 +123,7 @@ export class CallbackSender implements BackgroundService {
 
   /**
    * Sends callbacks to these URLs from now on. Callbacks that wait for another URL are given up. Changes nothing if the
-   * store cannot write the URLs down.
+   * store cannot save the URLs.
    */
   async use({ endpoints, buyers }: CallbackTargets): Promise<void> {
     const keysByUrl = new Map(

@@ -27,7 +27,7 @@ interface Catalogue {
   readonly name: string;
   /** Largest number of a seller's jobs that the catalogue reads. */
   readonly maxJobs?: number;
-  /** Reasons why the catalogue lists nothing of the seller. */
+  /** Returns the reasons why the catalogue lists none of the seller's jobs. */
   readonly refuses: (seller: Seller) => readonly string[];
   readonly rules: readonly JobRule[];
   /** Returns the keys of the configuration without which the catalogue shows less of a seller. */

@@ -147,7 +147,10 @@ function operation(job: ListedJob, method: string, seller: Seller) {
   };
 }
 
-/** The result. At a route, the runner chooses its status, and generated clients do not read answers with an unlisted status. */
+/**
+ * Returns the responses that hold the result. At a route, the runner chooses the status of the response. Generated
+ * clients do not read responses whose status is not listed.
+ */
 function results(job: ListedJob) {
   const { output, route, waitSecs } = job;
   const result = {
@@ -199,7 +202,10 @@ function contactOf(contact: string): { readonly email: string } | { readonly url
   return contact.includes("://") ? { url: contact } : { email: contact };
 }
 
-/** Price and protocols as discovery libraries read them, and the features to pay as the discovery draft has them. */
+/**
+ * Returns the price and the protocols in the form that discovery libraries read, and the offers in the form of the
+ * discovery draft.
+ */
 function paymentInfo(job: ListedJob, seller: Seller) {
   const offers = paymentOffers(job, seller);
   // The offers name their schemes, so a single entry describes x402, with the scheme that most clients pay.

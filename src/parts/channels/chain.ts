@@ -36,7 +36,7 @@ export async function readChannels(
   return found;
 }
 
-/** @returns undefined if the RPC does not run code that is not on the chain */
+/** @returns undefined if the RPC cannot run code that the chain lacks */
 async function readTogether(
   rpc: Rpc,
   channelIds: readonly string[],

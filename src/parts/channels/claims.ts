@@ -9,7 +9,7 @@ import type { ChannelLedger, DuePlace } from "./store/ledger.ts";
 import type { ChannelRow } from "./store/row.ts";
 import { claimGoal, dueOf } from "./store/rules.ts";
 
-/** Channel after a comparison with its chain, in the newest block and in a confirmed block. */
+/** Channel that was compared with its chain, and the channel's states in the newest block and in a confirmed block. */
 export interface Looked {
   readonly row: ChannelRow;
   readonly latest: ChannelState;
@@ -45,7 +45,10 @@ export class ChannelClaims {
   /** Channels whose final charges are old, and channels whose claims wait for deposits. */
   readonly #old = new Set<string>();
   readonly #uncovered = new Set<string>();
-  /** Last channels that were read, of the urgent channels and of all; undefined before the first page. */
+  /**
+   * Last urgent channel that was read, and last channel that was read among all channels. Each is undefined before the
+   * first page.
+   */
   readonly #after = { urgent: undefined as DuePlace | undefined, any: undefined as DuePlace | undefined };
 
   constructor(parts: Parts) {

@@ -168,7 +168,7 @@ export class NetworkChannels implements BackgroundService {
 
   /**
    * Requests a journalled refund from a facilitator, unless the refund was paid.
-   * @returns the channel once the refund has ended; undefined before
+   * @returns the channel once the refund has ended; undefined until then
    */
   async sendRefund(row: ChannelRow): Promise<ChannelRow | undefined> {
     const { ledger, facilitator, logger, periods } = this.#parts;
@@ -236,7 +236,10 @@ export class NetworkChannels implements BackgroundService {
     return after;
   }
 
-  /** Makes pending charges final in channels whose withdrawals end soon, so that the charges are claimed before. */
+  /**
+   * Makes pending charges final in channels whose withdrawals end soon, so that the charges are claimed before the
+   * withdrawals end.
+   */
   async #makeFinal(rows: readonly ChannelRow[]): Promise<void> {
     if (rows.length === 0) return;
     const { ledger, client, periods, logger } = this.#parts;

@@ -19,11 +19,14 @@ interface Known {
  */
 export class NewestVouchers {
   readonly #known = boundedCache<string, Known>(MAX_CHANNELS);
-  /** Purchases in progress, by channel, that may change more than the known highest voucher. */
+  /**
+   * Number of purchases in progress, by channel, of channels whose sums are not known or are about to change by a
+   * deposit.
+   */
   readonly #open = new Map<string, number>();
   #changes = 0;
 
-  /** Version that changes whenever an earlier read row may lack a purchase. */
+  /** Version that changes whenever a row that was read earlier may lack a purchase. */
   get version(): number {
     return this.#changes;
   }

@@ -85,7 +85,8 @@ export function readSettlable(payload: object, scheme: string): SettlablePayload
       const from = voucher?.channel.receiverAuthorizer ?? "";
       return { from, validBefore, moves: "none", reference: again };
     }
-    // Equal settlements differ in effect, because each moves the money that was claimed since the settlement before.
+    // Two settlements with equal payloads need two transactions, because each moves the money that was claimed since
+    // the previous settlement.
     case "settle":
       return { from: data.receiver, validBefore, moves: "none", reference: randomUUID() };
   }

@@ -72,7 +72,8 @@ export class ChannelRefunds {
   }
 
   /**
-   * Compares a channel with its chain once the chain has the claim in progress. If the claim fails, the wait ends without it.
+   * Compares a channel with its chain once the chain has the claim in progress. If the chain does not have the claim in
+   * time, compares the channel without the claim.
    */
   async #lookAfterClaim(network: NetworkChannels, found: ChannelRow): ReturnType<NetworkChannels["look"]> {
     const endsAt = performance.now() + CLAIM_MS;

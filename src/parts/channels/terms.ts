@@ -75,8 +75,8 @@ export function channelTerms(parts: Parts): Terms {
 }
 
 /**
- * A voucher whose call was charged back is unused again, so it makes a new payment. A voucher below the base stays its earlier
- * payment, and the amount that was charged back there is a credit.
+ * A voucher whose call was charged back is unused again, so it makes a new payment. A voucher below the base remains
+ * its earlier payment. An amount that was charged back below the base is a credit.
  */
 async function recognised(payment: SignedPayment, parts: Checked): Promise<SignedPayment> {
   const { ledger, journal, lost, newest, uncovered } = parts;
@@ -170,7 +170,8 @@ async function checkOpen(
 }
 
 /**
- * Returns the key of a deposit's use. A deposit is made once, so its voucher can be sold with it once, even if the call fails.
+ * Returns the nonce that a deposit uses up. A deposit is made only once, so a voucher can buy only one call together
+ * with its deposit, even if that call fails.
  */
 async function useOfDeposit(
   { channelId, deposit }: Voucher,

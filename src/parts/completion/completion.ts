@@ -19,7 +19,7 @@ export function addTo(program: Command): void {
 
 /** A command, or a group of commands, as a shell completes it. */
 interface Completed {
-  /** Words that lead to it: empty for jobgate itself. */
+  /** Words of the command line that lead to the command; empty for jobgate itself. */
   readonly path: readonly string[];
   /** Commands of the group, or values of the command's argument. */
   readonly words: readonly { readonly name: string; readonly description: string }[];
@@ -28,7 +28,7 @@ interface Completed {
     readonly flags: readonly string[];
     readonly description: string;
     readonly takesValue: boolean;
-    /** Empty: any value, or a file. */
+    /** Values that the option accepts; empty if it accepts any value, or a file. */
     readonly choices: readonly string[];
   }[];
 }

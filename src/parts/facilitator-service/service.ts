@@ -21,7 +21,7 @@ import {
 import type { Versions } from "../../x402/wire/version.ts";
 import type { FacilitatorServiceConfig } from "./config.ts";
 
-/** Requirements can hold a job's schema, beside a payment of at most 32 KiB. */
+/** A request holds a payment of at most 32 KiB, and requirements that can contain a job's schema. */
 const MAX_BODY_BYTES = 256 * 1024;
 const MAX_NESTING = 32;
 /** Requests of one seller in progress. A payment is settled after it was verified, so a settlement finds room. */

@@ -18,7 +18,7 @@ const MAX_FAILURES = 3;
 
 interface Parts {
   readonly facilitator: Facilitator;
-  /** Scheme of ceilings of this build. */
+  /** Scheme by which this build settles payments up to a ceiling. */
   readonly scheme: Methods["ceilingScheme"];
   readonly clock: Clock;
   readonly logger: Logger;

@@ -110,7 +110,7 @@ export async function searchKeys(
   return found.flat();
 }
 
-/** Returns why a JobCall with a key waits. A JobCall that is not held has the key. */
+/** Returns why a JobCall with a key waits. A JobCall that is not held is the one JobCall of its key that can run. */
 function keyReasons(found: KeyOfCall | undefined, state: ListedState): string[] {
   if (found === undefined || state !== "held") return [];
   const { owner, key, deadLetter, pause, before } = found;

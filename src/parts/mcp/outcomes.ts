@@ -117,7 +117,8 @@ export class Outcomes {
       const body = isEmpty ? undefined : await wholeResult(calls, callId, result);
       const shown = body === undefined ? { content: [] } : contentOf(callId, { contentType: mimeType, body });
       const content = await this.#described(call, shown, body);
-      // The result is read first, because a result that could not be read, and so was not sent, must not be deleted.
+      // The result is read before its deletion is registered. A result that could not be read was not sent, and must be
+      // kept.
       if (forget !== undefined) whenSent(forget);
       return { content, answer };
     }
@@ -126,7 +127,7 @@ export class Outcomes {
     return { content: await this.#described(call, { content: [link] }), answer };
   }
 
-  /** Returns content whose `structuredContent` the schema of the call's tool describes, if the tool has one. */
+  /** Returns content whose `structuredContent` matches the schema of the call's tool, if the tool has a schema. */
   async #described({ job }: CallState, content: object, result?: Uint8Array): Promise<object> {
     const output = await this.#outputOf(job);
     if (output === undefined) return content;

@@ -10,8 +10,8 @@ const MAX_ENDED = 10_000;
 export interface Session {
   readonly id: string;
   /**
-   * The client announced the capability `payment`: it pays in another protocol than x402, and expects demands for payment as
-   * errors.
+   * True if the client announced the capability `payment`. Such a client pays over another protocol than x402, and
+   * expects demands for payment as errors.
    */
   readonly expectsErrors: boolean;
 }

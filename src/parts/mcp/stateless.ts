@@ -30,7 +30,10 @@ const capabilitiesSchema = z.object({ extensions: z.record(z.string(), z.unknown
 /** Extensions, as a server announces them. */
 export const EXTENSIONS = { [TASKS]: {} };
 
-/** Bounds on how long, and by whom, lists may be kept. Prices may change at any time; a 402 has the current price. */
+/**
+ * Limits on the time for which lists may be cached, and on who may cache them. Prices may change at any time, but a 402
+ * has the current price.
+ */
 export const CACHING = { ttlMs: 60_000, cacheScope: "public" };
 
 /** Abilities of a client, as its message names them. */

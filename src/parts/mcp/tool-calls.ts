@@ -121,7 +121,7 @@ export class ToolCalls {
   ): object | Promise<object> {
     const { code, message, details } = refusal;
     const error = payment.protocol?.refuse(refusal);
-    // Without sessions, MCP keeps the codes of other protocols' refusals for itself.
+    // The version of MCP without sessions reserves the error codes that other protocols use for refusals.
     if (error && (client === undefined || error.code === RPC.invalidParams)) throw rpcErrorOf(error);
     if (refusal instanceof PaymentRefusal)
       return this.#offersResult(

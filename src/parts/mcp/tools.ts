@@ -58,7 +58,8 @@ function withExample<Schema>(schema: Schema, input: JobBody | undefined): Schema
 }
 
 /**
- * Returns the request that a call's arguments make: at the tool's route, or as if the job was bought at its ids.
+ * Returns the request that a call's arguments make. It is a request at the tool's route. A tool without a route gets a
+ * request at the URL with the job's IDs.
  * @param of `earlierHash` is the SHA-256 of the body that the call's payment bought earlier
  * @throws RpcError
  */

@@ -82,7 +82,7 @@ export const EVM: MppMethod = {
         job: EVM.jobText(job),
         ...eip3009,
         ...extra,
-        // The digest binds a body, and a request with GET has none.
+        // A request with GET has no body for a digest to bind, so the challenge holds the hash of the request.
         request: requestHash,
         // The authorization's nonce is made of the challenge, so two challenges for one job must differ.
         salt: randomBytes(12).toString("base64url"),

@@ -50,13 +50,13 @@ export class History {
     clearInterval(this.#timer);
   }
 
-  /** Keeps the counters, which the process does once a minute. */
+  /** Keeps a sample of the counters. The process calls this method once a minute. */
   sample(): void {
     const last = this.#read();
     this.#samples = [...this.#samples.filter(({ at }) => at >= last.at - KEPT_MS), last];
   }
 
-  /** Samples since the start of the process, of the last day at most; the last sample is of now. */
+  /** Samples since the start of the process, at most of the last day. The last sample is taken now. */
   samples(): readonly Sample[] {
     return [...this.#samples, this.#read()];
   }

@@ -14,7 +14,10 @@ interface Measured {
   readonly outcomes: Map<string, number>;
   api: BucketCounts;
   answers: BucketCounts;
-  /** Requests by way in and name, which has no space. */
+  /**
+   * Number of requests by the kind of access and the name of the client. A space joins the two, because a kind has
+   * none.
+   */
   readonly access: Map<string, number>;
 }
 

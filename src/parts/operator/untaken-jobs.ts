@@ -12,7 +12,7 @@ import type { JobIdFilter, Store, WaitingJob } from "../../store/store.ts";
 const LOOK_EVERY_MS = 10_000;
 /** Time that a job waits without a runner before the log says so, because runners reconnect after a restart. */
 const GRACE_MS = 30_000;
-/** A store that takes longer to count leaves the metric out, so that a scrape does not hang. */
+/** Longest time to count jobs. If the store takes longer, the metric is left out, so that a scrape does not hang. */
 const COUNT_TIMEOUT_MS = 3_000;
 
 export interface UntakenJob extends WaitingJob {

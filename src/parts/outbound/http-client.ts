@@ -170,7 +170,7 @@ class Exchange implements HttpExchange, Dispatcher.DispatchHandler {
   #headers: Readonly<Record<string, string | string[] | undefined>> = {};
   readonly #chunks: Buffer[] = [];
   #size = 0;
-  /** True while the sink takes bytes. A silence is then the gateway's own. */
+  /** True while the sink takes bytes. During that time, the gateway itself causes a silence of the connection. */
   #isPouring = false;
   /** Resolves once the sink has taken all bytes so far. */
   #taken: Promise<void> = Promise.resolve();

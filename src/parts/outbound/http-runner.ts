@@ -39,7 +39,7 @@ export function leaseTermsOf({ leaseMs, maxAttempts, retryBaseMs, retryMaxMs }: 
   return { leaseMs, maxAttempts, backoff: { baseMs: retryBaseMs, maxMs: retryMaxMs } };
 }
 
-/** The fate of a JobCall, as its request to a server decides it. */
+/** Outcome of a JobCall, which the request to its server has decided. */
 export type RunOutcome =
   | {
       readonly kind: "done";

@@ -15,7 +15,7 @@ export interface HttpServer {
   readonly concurrency: number;
   /** Time for one request, its whole answer included. */
   readonly timeoutMs: number;
-  /** True: `timeoutMs` is for the first byte of the answer, and for each silence after it. */
+  /** True if `timeoutMs` limits the time to the first byte of the answer, and each silence after it. */
   readonly timesSilence?: true;
   /** Path of a Unix socket to connect to. */
   readonly socketPath?: string | undefined;

@@ -35,7 +35,7 @@ export class Pauses {
     readonly ledger: PauseLedger;
     readonly dispatcher: Pick<Dispatcher, "hold">;
     readonly configuration: () => PausedTables;
-    /** Other processes can change the store. */
+    /** True if other processes can change the store. */
     readonly isShared: boolean;
     readonly logger: Logger;
   }) {
@@ -196,7 +196,9 @@ export interface Pausable extends Pick<Pause, "kind" | "key" | "jobIds"> {
   readonly name: string;
   /** Further texts that name it: title and route of a job. */
   readonly aliases?: readonly string[];
-  /** A pause always refuses new requests, because they are answered at once, or charged after their job. */
+  /**
+   * True if a pause always refuses new requests, because they are answered at once, or are charged after their jobs.
+   */
   readonly alwaysRefuses: boolean;
 }
 

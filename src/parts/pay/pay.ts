@@ -236,7 +236,7 @@ async function deliver(purchase: {
   throw isResult(result) || isFinal(result) ? new NoResult(lines) : new Refusal(lines);
 }
 
-/** The job failed, its charge did, or its result is no longer kept. */
+/** True if the job failed, its charge failed, or its result is no longer kept. */
 const isFinal = ({ status }: Answer) => status === 410 || status === 402;
 
 function purchaseJson(purchase: {

@@ -122,7 +122,7 @@ function isMoved(value: unknown): value is { readonly amount: string; readonly t
   return /^[0-9]+$/.test(String(amount)) && typeof transaction === "string";
 }
 
-/** Returns the fields of a JSON document; none if it cannot be had. */
+/** Returns the fields of a JSON document; none if the document cannot be fetched. */
 async function getJson(
   url: string,
   headers: Readonly<Record<string, string>> = {},

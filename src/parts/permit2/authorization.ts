@@ -153,7 +153,8 @@ export class Permit2Authorization implements Authorization {
   }
 
   /**
-   * Searches backwards in growing steps, because nodes keep the state of recent blocks only, and then by halving.
+   * Searches backwards in growing steps, because nodes keep only the state of recent blocks. Then halves the range that
+   * contains the block.
    * @returns undefined when the nonce was used before the search starts, or the state is gone
    */
   async #blockOfUse(rpc: Rpc, head: bigint): Promise<Block | undefined> {

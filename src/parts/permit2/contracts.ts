@@ -22,7 +22,7 @@ export function findProxy(
 /** `nonceBitmap(address,uint256)` */
 const NONCE_BITMAP = "0x4fe02b44";
 
-/** Returns the call that reads the 256 bits of an owner's nonces among which a nonce is. */
+/** Returns the call that reads the word of 256 bits, one for each nonce of an owner, in which the bit of a nonce is. */
 export function bitmapCall(ownerWord: string, nonce: bigint): { readonly to: string; readonly data: string } {
   return { to: PERMIT2_CONTRACT, data: `${NONCE_BITMAP}${ownerWord}${numberWord(nonce >> 8n)}` };
 }

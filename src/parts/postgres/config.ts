@@ -16,7 +16,10 @@ const keys = {
   poolSize: fixed(integer(4, 1_000).optional()),
   /** Wait at the start for a server that is not reachable yet. Default 60 s. */
   connectTimeoutMs: fixed(seconds(0).optional()),
-  /** Default: the `sslmode` of the URL; without one, `verify-full` unless the host is loopback or a Unix socket. */
+  /**
+   * Default: the `sslmode` of the URL. If the URL has none: `disable` if the host is loopback or a Unix socket, and
+   * `verify-full` for any other host.
+   */
   tls: fixed(oneOf(["disable", "require", "verify-full"]).optional()),
   /** PEM file with the authorities to trust, instead of the well-known authorities. */
   ca: fixed(pemFile().optional()),

@@ -47,7 +47,7 @@ export async function inspectPostgres(address: PostgresAddress): Promise<StoreIn
     info,
     async check() {
       requireNewest(MIGRATIONS, schemaVersion, place);
-      // One statement, and so one snapshot, in which the journal balances.
+      // One statement reads one snapshot. The journal balances only within a snapshot.
       return problemTexts((await client.query<Finding>(findProblems("jobgate."))).rows);
     },
     async read<Row>(sql: (schema: string) => string) {

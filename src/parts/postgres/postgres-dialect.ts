@@ -123,7 +123,7 @@ export class PostgresDialect implements Dialect {
     await this.#server.connections.close();
   }
 
-  /** Runs the operations that no batch takes. Postgres gives space back by itself. */
+  /** Runs the operations that no batch takes. Shrinking does nothing, because Postgres gives space back by itself. */
   #apartFromBatches({ name, input }: Operation<WriteName>): Promise<unknown> | undefined {
     const { clock } = this.#options;
     const { operatorReaders } = this.#server.connections;

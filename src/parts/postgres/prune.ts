@@ -73,7 +73,7 @@ const REMOVE_FORGOTTEN = statement<{ n: number }>(
 /** Skips rows that another transaction has locked. The next round finds them again. */
 function removeCounted(kind: keyof ReturnType<typeof countedKinds>) {
   const { table, countedAs } = countedKinds("jobgate.")[kind];
-  // Once its payment is forgotten, an adoption must not sell a job again.
+  // The adoptions of forgotten payments are forgotten too, because such an adoption could sell a job again.
   const forgetAdoptions = `adoptions AS (
        DELETE FROM jobgate.adopted_payments AS adopted USING gone
         WHERE (adopted.payer, adopted.nonce, adopted.network, adopted.asset)

@@ -30,7 +30,10 @@ export interface EngineAnswer {
   readonly isFromEngine: boolean;
 }
 
-/** An engine on tonic answers CANCELLED when the deadline that it was sent is over, about when it is over here too. */
+/**
+ * An engine on tonic answers CANCELLED once the deadline that it was sent has passed. At about that time, the deadline
+ * passes here as well.
+ */
 const DEADLINE_MARGIN_MS = 100;
 
 /**

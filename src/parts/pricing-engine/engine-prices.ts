@@ -39,7 +39,10 @@ export const MAX_WAIT_MS = 20_000;
 const MAX_QUESTIONS = 1_000;
 /** Part of a quote's lifetime after which it is renewed. */
 const RENEW_AFTER = 2 / 3;
-/** A quote's last seconds are too short to be paid, so it is renewed before them, but not in its first third. */
+/**
+ * Time before its end at which a quote is renewed, because its last seconds are too short for a payment. A quote is
+ * never renewed in its first third.
+ */
 const RENEW_AHEAD_MS = 10_000;
 const RENEW_NOT_BEFORE = 1 / 3;
 

@@ -110,7 +110,7 @@ export function passedMetadata(metadata: Metadata): Metadata {
 }
 
 function isReserved(key: string): boolean {
-  // Details of an error have a name of gRPC's own, but are the server's.
+  // The name of this metadata is gRPC's own, but its value, the details of an error, comes from the server.
   if (key === "grpc-status-details-bin") return false;
   return key.startsWith(":") || key.startsWith("grpc-") || HOP_METADATA.has(key);
 }

@@ -21,7 +21,7 @@ interface Order {
   readonly reject: (error: unknown) => void;
   /** Requests that wait for the result. */
   askers: number;
-  /** Runs while no request waits for work in progress, and ends it. */
+  /** Timer that runs while no request waits for the work in progress, and that then ends the work. */
   giveUpTimer?: NodeJS.Timeout;
   givenUp: boolean;
 }
@@ -37,8 +37,8 @@ const USABLE_SECS = 20n;
  */
 const MAX_SEARCH_MS = 10_000;
 /**
- * Time for which work continues without a request. With the 10 s of a request, it lasts 25 s, because hard proofs take
- * longer than a request may wait.
+ * Time for which work continues without a request. Together with the 10 s for which a request waits, work lasts up to
+ * 25 s, because hard proofs take longer than a request may wait.
  */
 const MAX_UNWANTED_MS = 15_000;
 const MAX_WAITING = 64;

@@ -18,7 +18,8 @@ export interface Challenge {
 /**
  * Searches for the first nonce that solves a challenge: sha256(sha256(id u64 BE ‖ timestamp u64 BE) ‖ nonce u64 BE)
  * has enough leading zero bits.
- * @returns 48 bytes: the hash's length as u64 LE, the hash, the nonce as u64 LE; undefined when told to stop
+ * @returns 48 bytes: the hash's length as u64 LE, the hash, the nonce as u64 LE; undefined once `shouldStop` returns
+ * true
  */
 export function solveChallenge(
   { id, timestamp, bits }: Challenge,
@@ -31,7 +32,7 @@ export function solveChallenge(
     if (nonce % HASHES_BETWEEN_CHECKS === 0 && shouldStop()) return undefined;
     attempt.writeUInt32BE(Math.floor(nonce / 2 ** 32), DIGEST_BYTES);
     attempt.writeUInt32BE(nonce % 2 ** 32, DIGEST_BYTES + 4);
-    // A hex digest is three times as fast as one in a buffer, and hex texts compare like the numbers.
+    // Making a hex digest is three times as fast as making a digest in a buffer. Hex texts compare as their numbers do.
     const found = hash("sha256", attempt, "hex");
     if (found <= highest) return encodeProof(found, nonce);
   }

@@ -74,7 +74,8 @@ export class QuoteBook {
   }
 
   /**
-   * Returns the offers of a quote, if the request may use it. A signed payment may use it to its end.
+   * Returns the offers of a quote, if the request may use it. A request with a signed payment may use the quote until
+   * the quote ends.
    * @param use `payer` is lower case, and undefined without a signed payment
    * @throws GatewayError `quote_not_found`, `quote_mismatch`, `quote_conflict`
    */

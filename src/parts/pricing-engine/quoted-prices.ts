@@ -26,7 +26,7 @@ export class QuotedPrices implements NamedPrices {
     this.#sale = sale;
   }
 
-  /** @throws GatewayError `x402_disabled`, and for a disabled job `quote_not_found` and `quote_mismatch` before it */
+  /** @throws GatewayError `x402_disabled`; for a disabled job, `quote_not_found` and `quote_mismatch` come first */
   find(request: JobRequest, job: JobKey): Promise<Price> | undefined {
     return request.headers[QUOTE_HEADER.toLowerCase()] === undefined
       ? undefined

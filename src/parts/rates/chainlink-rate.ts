@@ -101,7 +101,7 @@ function problemOf(error: unknown): RateProblem {
     const words = error.details.replaceAll(/\s+/g, " ").slice(0, MAX_REASON_LENGTH);
     return new RateProblem("feed", `reading it failed: ${words}`);
   }
-  // The chain client says so when another chain than before is behind the address.
+  // The chain client throws this error if another chain than before answers at the address.
   const reason = error instanceof Error && error.message.startsWith("the RPC is for chain");
   return new RateProblem("rpc_url", reason ? error.message : "its RPC could not be queried");
 }

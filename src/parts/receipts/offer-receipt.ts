@@ -4,7 +4,7 @@ import { type Offer, toRequirements } from "../../x402/wire/offer.ts";
 /** x402's extension for offers and receipts that the seller signs, here as EIP-712 typed data. */
 export const OFFER_RECEIPT = "offer-receipt";
 
-/** Bound on an offer's `validUntil` that stays the same, so that its signature can be used again. */
+/** Longest time for which an offer's `validUntil` stays the same, so that the offer's signature can be used again. */
 const MAX_SLOT_SECS = 60;
 
 export interface OfferPayload {

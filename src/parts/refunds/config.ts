@@ -115,7 +115,7 @@ function checkAccounts(
   return found;
 }
 
-/** Checks that what jobs promise their buyers can be paid back in each token that they can pay in. */
+/** Checks that the refunds that jobs promise can be sent in each token in which buyers can pay. */
 function checkChains(
   accounts: ReadonlyMap<string, string>,
   { tables: { jobs = [], x402 }, mistakes, networkKinds }: TableContext,

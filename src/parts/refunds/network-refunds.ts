@@ -45,7 +45,7 @@ export class NetworkRefunds implements BackgroundService {
   readonly #short = new Set<string>();
   /** Balances by token, as they were last read. */
   readonly #held = new Map<string, { readonly amount: bigint; readonly readAt: number }>();
-  /** Call ID of the last refund that the round before read; 0 begins anew. */
+  /** Call ID of the last refund that the previous round read; 0 to begin with the first refund. */
   #lookedAt = 0;
   readonly #loop: BackgroundLoop;
 

@@ -91,7 +91,10 @@ function historyOf(refund: Refund): GatewayEvent[] {
 /** Reason why a refund waits while the configuration has no account for refunds. */
 const NO_ACCOUNT = "the configuration has no account for refunds";
 
-/** Makes the message of a refund, whose reason is also why it is not sent at the configuration in use. */
+/**
+ * Makes the message of a refund. The message's reason also explains why the refund is not sent with the configuration
+ * in use.
+ */
 function toRefund(refund: Refund, configuration: () => Pick<Config, "x402">) {
   const { network, asset, symbol, amount, payer, attempt, state, decision, transaction = "" } = refund;
   const asks = (state === "owed" && (!refund.isApproved || isUnproven(refund))) || isLost(refund);

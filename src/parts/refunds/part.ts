@@ -6,7 +6,10 @@ import { refundGauges } from "./gauges.ts";
 import type { RefundLedger } from "./store/ledger.ts";
 import { REFUNDS } from "./store/module.ts";
 
-/** Pays failed jobs back. Operators see and decide what is owed while `[x402.refunds]` is left out as well. */
+/**
+ * Pays failed jobs back. Operators see owed refunds and decide about them even if the configuration lacks
+ * `[x402.refunds]`.
+ */
 export const part: Part = {
   table: refundsTable,
   async load(whole, loadMethods) {

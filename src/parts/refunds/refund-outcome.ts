@@ -33,7 +33,7 @@ export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
     case "queued":
       return undefined;
     case "dropped":
-      // It was never signed, so the same one can be queued again.
+      // The transaction was never signed, so the same transaction can be queued again.
       if (!facts.hasFunds) return { state: "owed", reason: NO_FUNDS };
       return facts.revert === undefined
         ? { state: "owed", reason: `the node refused it: ${reason}` }

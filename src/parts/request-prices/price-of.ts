@@ -25,8 +25,8 @@ export function priceOf(rule: Rule, asked: AskedRequest, known: KnownFields): Ru
 }
 
 /**
- * Refuses the purchase of a request without a value that the rule could read, unless the rule has a price for it, because such
- * a request only asks what a job costs.
+ * Refuses to sell a request that has no value for the rule to read, because such a request only asks what a job costs.
+ * A rule that has a price for such requests sells them.
  * @throws GatewayError `invalid_input`
  */
 export function requireValue(rule: Rule, asked: Values): void {

@@ -27,8 +27,8 @@ const RETRY_MS = 5_000;
 /** Pause of the second pass over a source while there is nothing to index. */
 const IDLE_BEHIND_MS = 10_000;
 /**
- * Age after which no row is added before a row any more. Younger rows can be added in any order, because replicas commit
- * concurrently.
+ * Age of a row from which on no other row can be added before it. Younger rows can be added in any order, because
+ * replicas commit concurrently.
  */
 const SETTLED_AFTER_MS = 60_000;
 /** Time between two searches for entries whose rows were deleted. */

@@ -21,7 +21,10 @@ export interface LandedTransaction {
   received(account: string): bigint;
 }
 
-/** Place of the units in the data of a token account, and of its state, which is 1 unless it is frozen. */
+/**
+ * Place of the units in the data of a token account, and place of the account's state. The state is 1 unless the
+ * account is frozen.
+ */
 const UNITS_AT = 64;
 export const ACCOUNT_STATE = 108;
 /** Most signatures that a node lists at once. */
@@ -204,7 +207,7 @@ export async function readBalance(rpc: Rpc, account: string): Promise<bigint | u
 
 /** The newest blockhash that a node knows. */
 interface LatestBlockhash {
-  /** Unix milliseconds: when the node was asked, or earlier if the node lags behind the cluster. */
+  /** Time at which the node was queried, or an earlier time if the node lags behind the cluster; Unix milliseconds. */
   readonly readAt: number;
   readonly fields: BlockhashFields;
 }
@@ -228,9 +231,15 @@ export function latestBlockhash(rpc: Rpc): Promise<LatestBlockhash> {
   return blockhash;
 }
 
-/** Age of the newest block up to which its node is not taken to lag, because block times are inaccurate by some seconds. */
+/**
+ * Largest age of the newest block at which its node is not treated as lagging, because block times are inaccurate by
+ * some seconds.
+ */
 const FRESH_BLOCK_MS = 5_000;
-/** The most that a lag takes from the life of a blockhash. A wall clock that is fast looks like a lag, and must not stop all sales. */
+/**
+ * Longest time by which a lag shortens the life of a blockhash. It is bounded, because a fast wall clock looks like a
+ * lag, and must not stop all sales.
+ */
 const MAX_LAG_MS = 30_000;
 
 async function readLatestBlockhash(rpc: Rpc): Promise<LatestBlockhash> {

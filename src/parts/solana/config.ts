@@ -22,7 +22,7 @@ const USDC = { symbol: "USDC", decimals: 6, hasEip3009: false } as const;
 
 const COMMITMENTS = ["confirmed", "finalized"] as const satisfies readonly Commitment[];
 
-/** Returns the commitment of the blocks that a token's payments are sold at. */
+/** Returns the commitment that the block of a payment in this token must have before a job is sold for it. */
 export function commitmentOf(token: object): Commitment {
   return (token as { readonly commitment?: Commitment }).commitment ?? "confirmed";
 }

@@ -33,7 +33,7 @@ export function isSignedBy(account: string, message: Uint8Array, signature: Uint
 
 /**
  * Reads a key in one of the {@link KEY_FORMS}.
- * @returns undefined for a text that is neither a JSON array nor base58 of such a length
+ * @returns undefined for a text that is neither a JSON array nor base58 with the length of a key
  * @throws Error that completes "the key …" and quotes nothing of it
  */
 export function readKey(text: string): SolanaKey | undefined {
@@ -43,7 +43,7 @@ export function readKey(text: string): SolanaKey | undefined {
   const [secret, account] = [bytes.subarray(0, ACCOUNT_BYTES), bytes.subarray(ACCOUNT_BYTES)];
   const jwk = { kty: "OKP", crv: "Ed25519", d: base64Url(secret), x: base64Url(account) };
   const key = createPrivateKey({ key: jwk, format: "jwk" });
-  // Node accepts any account with a secret, so a truncated or mixed-up key would have another account.
+  // Node.js does not compare the account with the secret, so a mixed-up key would sign for another account.
   if (createPublicKey(key).export({ format: "jwk" }).x !== jwk.x)
     throw new Error("has an account in its last 32 bytes that is not the account of its first 32 bytes");
   return new SolanaKey(toBase58(account), key);

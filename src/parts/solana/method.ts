@@ -57,8 +57,8 @@ export const SOLANA: Method = {
       const latest = await connect()
         .then((rpc) => rpc && latestBlockhash(rpc))
         .catch(() => undefined);
-      // Without a memo of its own, two purchases at one blockhash would be one transaction. A buyer who gets no blockhash
-      // queries another RPC.
+      // Each payment gets a memo of its own, because otherwise two purchases with one blockhash would be one
+      // transaction. A buyer who gets no blockhash queries another RPC.
       if (latest === undefined) return { feePayer, memo: randomBytes(16).toString("hex") };
       const { fields, readAt } = latest;
       return { feePayer, memo: sealedMemo(fields.recentBlockhash, readAt, seal), ...fields };

@@ -8,7 +8,7 @@ import { MAX_BASE64_LENGTH, parseTransaction, SIGNATURE_BYTES, type Transaction 
 
 /** Longest time in which a transaction can land: its blockhash must be one of the last 150 blocks'. */
 const LONGEST_LIFE_SECS = 90;
-/** Time for which a blockhash is good at least, with 5 s for its way to jobgate. */
+/** Shortest time for which a blockhash is valid, less 5 s for its way to jobgate. */
 const SHORTEST_LIFE_SECS = 55;
 
 /** A memo of a 402 that names a blockhash: time at which jobgate read the blockhash in Unix seconds, chance, seal. */
@@ -99,7 +99,7 @@ export function readTransfer(base64: string): Transfer {
 /** Reads the transfer of a transaction that its fee payer has signed. @throws Error as {@link readTransfer} does */
 export function readLandedTransfer(bytes: Uint8Array): Transfer {
   const unsigned = Buffer.from(bytes);
-  // The number of signatures takes one byte, and the fee payer's comes first.
+  // The number of signatures takes one byte, and the fee payer's signature comes first.
   unsigned.fill(0, 1, 1 + SIGNATURE_BYTES);
   return readTransfer(unsigned.toString("base64"));
 }
@@ -147,8 +147,9 @@ function toSignedFields({ transaction, payer, destination, amount, memo }: Trans
 }
 
 /**
- * Returns the end of a transaction in Unix seconds: at the earliest, if its memo is of a 402 that names its blockhash, or else at the
- * latest, because the transaction itself names no time. Only the chain shows when a blockhash has expired.
+ * Returns the end of a transaction in Unix seconds. If its memo is from a 402 that names its blockhash, returns the
+ * earliest possible end. Otherwise returns the latest possible end, because the transaction itself names no time. Only
+ * the chain shows when a blockhash has expired.
  */
 function endOf(memo: string, now: number): number {
   const latest = Math.ceil(now / 1000) + LONGEST_LIFE_SECS;

@@ -5,8 +5,8 @@ import { ACCOUNT_BYTES, fromBase58 } from "./portable/addresses.ts";
 const SIGNATURE_BYTES = 64;
 
 /**
- * Accounts whose signatures anyone can make, as points of the curve whose order divides 8, without the bit of their sign.
- * OpenSSL takes such signatures; Solana does not.
+ * Accounts whose signatures anyone can make. Each is a point of the curve whose order divides 8, written without the
+ * bit of its sign. OpenSSL accepts such signatures, and Solana does not.
  */
 const SMALL_ORDER: ReadonlySet<string> = new Set([
   "00".repeat(ACCOUNT_BYTES),

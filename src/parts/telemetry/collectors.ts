@@ -13,9 +13,9 @@ const KEEP_TOTALS_MS = 1_000;
 const TOTALS_TIMEOUT_MS = 3_000;
 
 /**
- * Node's own metrics that are left out. Some are gauges with a counter's name, to which `promtool check metrics`
- * objects; the same figures by type remain. The event loop's lag restarts at every scrape, so two scrapers would
- * disturb each other; jobgate_event_loop_delay_seconds adds up.
+ * Node's own metrics that are left out. Some are gauges with a counter's name, which `promtool check metrics` rejects.
+ * The metrics that have the same figures by type remain. Node's lag of the event loop restarts at every scrape, so two
+ * scrapers would disturb each other. jobgate_event_loop_delay_seconds replaces it, and only adds up.
  */
 const LEFT_OUT = /^nodejs_(active_\w+_total|eventloop_lag_\w+)$/;
 

@@ -51,7 +51,7 @@ export class Funds {
     return this.#last;
   }
 
-  /** Returns balances as they were last read, and when; empty before the first read. */
+  /** Returns balances as they were last read, with the time of the reading; empty before the first reading. */
   holdings(): Holding[] {
     const { network } = this.#parts;
     const of = { network, symbol: coinOf(network), asset: undefined, decimals: 18, readAt: this.#lastAt };

@@ -17,7 +17,7 @@ interface Parts {
   readonly owner: string;
   readonly journal: TransactionJournal;
   readonly locks: Locks;
-  /** Other processes queue too. */
+  /** True if other processes also queue transactions. */
   readonly isShared: boolean;
   readonly chain: SettlerChain;
   readonly signer: BatchSigner;

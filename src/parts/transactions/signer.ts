@@ -28,7 +28,10 @@ interface ContractCall {
   readonly args?: readonly unknown[];
 }
 
-/** Position of the amount among the arguments of the functions by which one address settles a part of what was signed. */
+/**
+ * Position of the amount among the arguments, by name of the function. By these functions, one address settles a part
+ * of the signed amount.
+ */
 const AMOUNT_AT: Readonly<Record<string, number>> = { settle: 1, settleWithPermit: 2 };
 
 /**
@@ -47,7 +50,10 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     this.#parts = parts;
   }
 
-  /** The error that kept a query from being answered, or the settlement from being queued. No verdict is used then. */
+  /**
+   * Error because of which a query was not answered, or the settlement was not queued. If it is set, the scheme's
+   * verdict is not used.
+   */
   get silence(): unknown {
     return this.#silence;
   }
@@ -129,7 +135,9 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     throw new Error("not used by the exact scheme");
   }
 
-  /** Used only to deploy smart accounts, which no factory is allowed for. */
+  /**
+   * Rejects. The scheme sends transactions only to deploy smart accounts, and no factory for smart accounts is allowed.
+   */
   async sendTransaction(): Promise<Hex> {
     throw new Error("smart accounts are not deployed");
   }
@@ -150,7 +158,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
       return await ask();
     } catch (error) {
       if (!(error instanceof RpcError && error.isRevert)) this.#silence = error;
-      // The scheme looks for the contract's words.
+      // The scheme searches the error for the contract's words.
       throw error instanceof RpcError && error.isRevert ? new Error(error.details) : error;
     }
   }

@@ -11,7 +11,10 @@ import { EIP3009 } from "../../core/payment.ts";
 import { type JobDescription, type Offer, schemeOf, toRequirements } from "../../x402/wire/offer.ts";
 import type { Required, WireVersion } from "../../x402/wire/version.ts";
 
-/** Version 1: payments name no offer, only a scheme and a network, by a name of its own. It has EIP-3009 only. */
+/**
+ * Version 1 of x402. Its payments name no offer, only a scheme and a network. Version 1 has its own names for networks.
+ * It supports only EIP-3009.
+ */
 export const VERSION_1 = {
   number: 1,
   headers: { payment: "x-payment", settlement: "x-payment-response" },

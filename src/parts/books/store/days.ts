@@ -19,7 +19,7 @@ interface DayKey {
   readonly service_id: string;
   readonly job_index: number;
   readonly network: string;
-  /** Empty for the network's own coin, as its symbol is. */
+  /** Empty for the network's own coin, whose symbol is also empty. */
   readonly asset: string;
   readonly symbol: string;
   readonly decimals: number;

@@ -59,8 +59,8 @@ export interface MovementPlace {
 /**
  * - `payment`: received for a job at a fixed price.
  * - `charge`: received for a job that is charged after it ran.
- * - `correction`: takes back a payment that the operator closed as paid and that the chain shows as not paid; or adds
- * the money that the authorization of a released payment moved.
+ * - `correction`: takes back a payment that the operator closed as paid although the chain shows that it was not paid.
+ * A correction can also add the money that the authorization of a released payment moved.
  *
  * Any other kind is the kind of a transaction of the seller that moved money ({@link SentMoney}), such as
  * `network_fee`.

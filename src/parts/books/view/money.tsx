@@ -162,7 +162,9 @@ const dayCell = ({ day }: MovementSum) => (day === undefined ? "" : dayText(time
 
 const useHoldings = () => useAnswer(["holdings"], EVERY_MS, (options) => client.listHoldings({}, options));
 
-/** Money that is not booked yet, and what jobgate's own accounts hold, as far as parts of this build know it. */
+/**
+ * Money that is not booked yet, and the balances of jobgate's own accounts, as far as parts of this build know them.
+ */
 function Held() {
   const { data: totals } = useTotals();
   const { data: known } = useHoldings();

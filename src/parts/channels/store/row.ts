@@ -32,7 +32,7 @@ export interface ChannelRow {
   reason: string | null;
   /** The highest voucher whose call was not charged back. The next voucher adds to it. */
   base: string;
-  /** JobCall of that voucher; null if no voucher stands, or its charge is final. */
+  /** JobCall of the voucher in `base`; null if that voucher's charge is final, or if every voucher was charged back. */
   base_call: number | null;
   /** The highest voucher whose charge is final. */
   kept: string;

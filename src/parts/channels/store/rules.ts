@@ -124,7 +124,7 @@ export function unusedOf({ state, used: final }: ChargeRow, used: string): bigin
   return state === "kept" ? max(0n, BigInt(final) - BigInt(used)) : 0n;
 }
 
-/** Returns a charge about which the operator decided; undefined if the charge does not wait for that. */
+/** Returns a charge about which the operator decided; undefined if the charge does not wait for the operator. */
 export function decided(charge: ChargeRow, isReturned: boolean): ChargeRow | undefined {
   return charge.state === "asked" ? { ...charge, state: isReturned ? "returned" : "kept" } : undefined;
 }

@@ -251,7 +251,7 @@ interface UsedRow {
 
 interface HeldCounts {
   readonly held: number;
-  /** The number includes JobCalls that a dead letter holds up. */
+  /** Number of paused keys, including keys that a dead letter also holds up. */
   readonly paused: number;
 }
 

@@ -57,7 +57,10 @@ function isSpread(document: OpenApiDocument, { schema, style }: Fields): boolean
   return style === "deepObject" || resolved(document, schema)?.type === "object";
 }
 
-/** Returns the schema of a parameter; if jobgate would interpret the text differently, a schema that accepts every text. */
+/**
+ * Returns the schema of a parameter. If jobgate would read the parameter's text differently from the API, returns a
+ * schema that accepts every text.
+ */
 async function schemaOf(document: OpenApiDocument, parameter: Fields): Promise<object> {
   const { in: place, style = place === "path" ? "simple" : "form", explode = style === "form" } = parameter;
   const about = typeof parameter.description === "string" ? { description: parameter.description } : {};

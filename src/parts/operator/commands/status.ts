@@ -123,7 +123,7 @@ export function refusalsText(
   ].join(", ");
 }
 
-/** Share of the answers 402 of this process that were paid; empty before the first. */
+/** Share of this process's 402 answers that were paid; empty before the first 402. */
 export function conversionText(
   endpoints: readonly Pick<ListEndpointsResponse["endpoints"][number], "origin" | "offers" | "accepted">[],
 ): string {

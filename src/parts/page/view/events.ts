@@ -89,7 +89,7 @@ export interface FlowingCall extends EventText {
   readonly job: JobKey | undefined;
   readonly amount: string;
   readonly at: Event["at"];
-  /** True once an event later than payment and acceptance was seen. */
+  /** True once an event was seen that comes after payment and acceptance. */
   readonly isDealt: boolean;
   /** True once a charge was decided, which shows that the job is charged after the work. */
   readonly isCharged: boolean;
@@ -122,8 +122,8 @@ export class Flow {
     const known = this.#calls.get(callId);
     const isCharged = known?.isCharged === true || isCharge(event);
     const isBeginning = what.case === "accepted" || (what.case === "paymentDecided" && !isCharged);
-    // Events milliseconds apart may arrive out of order: a line never returns to its beginning. A dead letter stays a dead
-    // letter.
+    // Events that are milliseconds apart may arrive out of order. So an early event that arrives late does not reset a
+    // line, and a dead letter stays a dead letter.
     const isOver = isBeginning ? known?.isDealt : what.case === "paymentDecided" && known?.stage === "dead";
     const state =
       isOver && known !== undefined ? known : { ...describeEvent(event), at, isDealt: !isBeginning };

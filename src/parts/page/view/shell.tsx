@@ -244,7 +244,8 @@ function useEvents(flow: Flow, onRefused: () => void): boolean {
 }
 
 /**
- * First parts of the keys of the queries whose answers an event changes, in addition to the queries that every event changes.
+ * First parts of query keys, by kind of event. An event changes the answers of these queries, and of the queries that
+ * every event changes.
  */
 const TOPICS: Readonly<Record<string, readonly string[]>> = {
   delivered: ["runners"],

@@ -45,8 +45,8 @@ export interface BatchPart {
   /** Number of call IDs that the part may need. */
   readonly callIds: number;
   /**
-   * Reads and locks the rows that decide. First declares the rows that reactions will need, and sends its statements before
-   * it first waits.
+   * Reads and locks the rows on which the outcomes depend. First declares the rows that reactions will need, and sends
+   * its statements before it first waits.
    */
   load(sql: Sql, effects: PostgresEffects): Promise<void>;
   /** Decides each operation, in order, and writes the changes. It sends its statements before it waits for the first answer. */

@@ -79,7 +79,7 @@ export class PostgresEffects extends Effects {
       isChanging ? this.rows.loadSmall(sql) : [],
       this.keys.awaitsEnds ? [] : this.keys.load(sql, this.rows),
     ]);
-    // Payments that the batch itself may change are read live.
+    // Payments that the batch itself may change were read with their locks.
     for (const row of payments) if (this.payment(row.call_id) === undefined) this.paymentRows.use(row);
   }
 

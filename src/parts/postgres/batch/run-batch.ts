@@ -47,8 +47,8 @@ const TAKE_CALL_IDS = statement<{ call_ids: string }>(
 );
 
 /**
- * Begins a transaction and runs all operations in it: one round trip reads the rows that decide, and one writes the changes.
- * Only a claim that finds dead letters needs more.
+ * Begins a transaction and runs all operations in it: one round trip reads the rows on which the outcomes depend, and
+ * one round trip writes the changes. Only a claim that finds dead letters needs more.
  */
 export async function runBatch(
   sql: Sql,

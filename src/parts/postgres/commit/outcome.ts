@@ -39,7 +39,7 @@ export async function findOutcome(options: {
   readonly batchId: string;
   /** Unix milliseconds, by the database's clock. */
   readonly startedAt: number;
-  /** Returns true while the lookup continues beyond its time limit. */
+  /** Returns true while the lookup may continue beyond its time limit. */
   readonly isPatient: () => boolean;
 }): Promise<boolean> {
   const { writers, timeouts, batchId, startedAt, isPatient } = options;

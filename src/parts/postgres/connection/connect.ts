@@ -11,7 +11,10 @@ export interface PostgresAddress {
   readonly url: string;
   /** File with the password. Connections read it when they open. */
   readonly passwordFile?: string | undefined;
-  /** Undefined means the URL's `sslmode`; without one `disable` on loopback and Unix sockets, else `verify-full`. */
+  /**
+   * Undefined means the URL's `sslmode`. If the URL has none, it means `disable` on loopback and Unix sockets, and
+   * `verify-full` elsewhere.
+   */
   readonly tls?: PostgresTls | undefined;
   /** Authorities to trust in place of the well-known authorities, in PEM. */
   readonly ca?: string | undefined;

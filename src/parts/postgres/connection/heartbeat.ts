@@ -76,7 +76,8 @@ export class Heartbeat {
     const { writers, onPending, onHang, isWritable, hangMs } = this.#options;
     this.#beats += 1;
     if (this.#beats % CLEAR_EVERY === 1 && isWritable()) this.#clearing = this.#clear();
-    // A busy pool means that batches are in progress, which report the same once they are decided, or when they hang.
+    // A busy pool means that batches are in progress. They report whether writes work, once they are decided or when
+    // they hang.
     if (writers.isBusy() && !(isWritable() && this.#leftOut >= MAX_LEFT_OUT)) {
       this.#leftOut += 1;
       return;

@@ -138,7 +138,7 @@ export class WorkChannel {
         text: `SELECT pg_notify('${CHANNEL}', $1)`,
         values: [JSON.stringify(message)],
       })
-      // A time-out has closed the connection, which is handled there.
+      // A time-out closes the connection, and the end of the connection is handled elsewhere.
       .catch(() => undefined)
       .finally(() => {
         this.#isSending = false;

@@ -37,7 +37,8 @@ export interface RefundLedger {
   sendRefund(callId: number, attempt: number, transaction: NewTransaction): Promise<Refund | undefined>;
 
   /**
-   * Records what became of the transaction of a refund that is being sent, or that nothing shows it any more.
+   * Records the outcome of the transaction of a refund that is being sent, or records that the transaction is lost,
+   * because nothing shows it any more.
    * @returns the refund; undefined when it is in another state, or being sent by another transaction
    */
   endRefund(callId: number, reference: string, end: RefundEnd): Promise<Refund | undefined>;

@@ -23,8 +23,8 @@ export const REFUNDS_TABLE: Table<RefundRow, "call_id"> = {
 const COLUMN_LIST = REFUND_COLUMNS.join(", ");
 
 /**
- * Refunds are owed for JobCalls that failed, and no longer once a dead letter is retried. They are owed as well for
- * payments that were released, and whose authorizations moved money all the same.
+ * A refund is owed for a JobCall that failed, until its dead letter is retried. A refund is also owed for a released
+ * payment whose authorization moved money after all.
  */
 const REACTIONS: Reactions = {
   deadLettered: ({ call, at }, known) => owedFor(call, at, known),
@@ -79,7 +79,7 @@ function owed(
   const { amount, isApproved, isOfFailed, at } = due;
   const before = refundOf(call_id, known.rows);
   if (before !== undefined && before.state !== "cancelled") return [];
-  // A transaction of the refund before may still be known by its number.
+  // The journal may still have the earlier refund's transaction under the number of its attempt.
   const attempt = before === undefined ? 1 : before.attempt + (before.reference === null ? 0 : 1);
   const money = { call_id, network, asset, symbol, payer, amount };
   const nothingSent = { reference: null, hash: null, block_number: null, reason: null, decision: null };
@@ -211,7 +211,7 @@ export function refundOf(callId: number, rows: Pick<Rows, "find">): RefundRow | 
   return rows.find(REFUNDS_TABLE, { call_id: callId });
 }
 
-/** @param row the refund as it is now; undefined if it stays as it was */
+/** @param row the changed refund; undefined if nothing changes */
 function change(
   commit: Commit,
   before: RefundRow | undefined,

@@ -117,7 +117,7 @@ export function refundSums({ sums }: Pick<StoreTotals, "sums">): readonly Refund
   return (sums.refunds ?? []) as readonly RefundSum[];
 }
 
-/** Condition of transactions that jobgate may have replaced by another signed transaction since the copy. */
+/** Condition of transactions that jobgate may have replaced by another signed transaction since the copy was made. */
 const MAY_BE_ANOTHER = "state = 'queued' OR (state = 'sent' AND network NOT LIKE 'eip155:%')";
 
 /**

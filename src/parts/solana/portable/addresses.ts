@@ -15,7 +15,7 @@ export const ACCOUNT_BYTES = 32;
 const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const VALUES: ReadonlyMap<string, bigint> = new Map([...ALPHABET].map((char, i) => [char, BigInt(i)]));
 
-/** Returns the number that bytes are, the first of them the highest. */
+/** Returns the number that bytes encode. The first byte is the highest. */
 function numberOf(bytes: Uint8Array): bigint {
   return BigInt(`0x0${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`);
 }

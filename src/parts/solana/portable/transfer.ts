@@ -75,7 +75,10 @@ export function computeBudget(units: number, price: bigint): NewInstruction[] {
   ];
 }
 
-/** Returns the instruction that moves a token. @param accounts the authority signs for the source */
+/**
+ * Returns the instruction that moves a token.
+ * @param accounts the authority is the account that signs for the source
+ */
 export function transferChecked(
   {
     source,
@@ -93,7 +96,10 @@ export function memoOf(text: string): NewInstruction {
   return { program: PROGRAMS.memo, accounts: [], data: new TextEncoder().encode(text) };
 }
 
-/** Returns the message of a transaction of version 0 that moves a token for a memo. Its fee payer and its payer sign it, in this order. */
+/**
+ * Returns the message of a transaction of version 0 that moves a token and has a memo. Its fee payer and its payer sign
+ * it, in this order.
+ */
 export function transferMessage(parts: TransferParts): Uint8Array<ArrayBuffer> {
   const { feePayer, payer, source, destination, mint, blockhash, memo } = parts;
   if (new Set([feePayer, payer, source, destination, mint]).size < 5)
@@ -138,7 +144,7 @@ function littleEndian(value: bigint, bytes: number): number[] {
   return Array.from({ length: bytes }, (_, i) => Number((value >> BigInt(8 * i)) & 0xffn));
 }
 
-/** Returns bytes after their number. */
+/** Returns bytes, preceded by the number of bytes. */
 function list(bytes: ArrayLike<number>): Uint8Array {
   return joined([length(bytes.length), Uint8Array.from(bytes)]);
 }

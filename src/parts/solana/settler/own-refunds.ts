@@ -118,7 +118,7 @@ export class SolanaRefunds implements RefundSender {
     );
   }
 
-  /** A finalized transaction without an error has moved the token: the SPL Token program sees to it. */
+  /** A finalized transaction without an error has moved the token, because the SPL Token program guarantees it. */
   async #endOf(refund: SentRefund, record: TransactionRecord): Promise<RefundEnd | undefined> {
     const { asset, amount, notMined } = refund;
     const { state, mined, signed, reason = "no reason given" } = record;

@@ -46,7 +46,7 @@ interface Parts {
   readonly signer: TransactionSigner;
   readonly journal: TransactionJournal;
   readonly locks: Locks;
-  /** Other processes queue too. */
+  /** True if other processes also queue transactions. */
   readonly isShared: boolean;
   readonly chain: OwnChain;
   readonly changes: Changes;

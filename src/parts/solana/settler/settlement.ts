@@ -4,7 +4,7 @@ import { isSignedByPayer, readTransfer, type Transfer } from "../payment.ts";
 
 /** A payment whose transaction the fee payer may sign. */
 export interface Settlement {
-  /** Hash of the message, which lands once: identifies the payment's transaction. */
+  /** Hash of the message. It identifies the payment's transaction, because a message lands once. */
   readonly reference: string;
   /** The transaction without its fee payer's signature. */
   readonly base64: string;
@@ -49,7 +49,7 @@ interface Required {
   readonly extra?: { readonly feePayer?: unknown; readonly memo?: unknown };
 }
 
-/** The transaction names its fee payer in no instruction: readTransfer refuses it. */
+/** No instruction names the fee payer, because readTransfer refuses such a transaction. */
 function findProblem(transfer: Transfer, required: Required, feePayer: string): string | undefined {
   const { asset, payTo, amount, extra } = required;
   if (transfer.feePayer !== feePayer || (extra?.feePayer ?? feePayer) !== feePayer)

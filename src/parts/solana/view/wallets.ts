@@ -90,7 +90,7 @@ async function signTransfer(
   const { signTransaction } = wallet.features["solana:signTransaction"];
   const [signed] = await ask(wallet, () => signTransaction({ account, transaction, chain }));
   const bytes = Uint8Array.from(signed?.signedTransaction ?? []);
-  // After the number of signatures come the fee payer's and the owner's.
+  // The signatures of the fee payer and of the owner follow the number of signatures.
   if (bytes.subarray(65, 129).some((byte) => byte !== 0)) return bytes;
   throw new Error(`${wallet.name} gave something that is not a signature. Nothing was paid.`);
 }
