@@ -987,8 +987,9 @@ type Statuses struct {
 	Nacks []LeaseStatus `protobuf:"varint,3,rep,packed,name=nacks,proto3,enum=jobgate.v1.LeaseStatus" json:"nacks,omitempty"`
 	// One per extend, in the same order.
 	Extends []LeaseStatus `protobuf:"varint,4,rep,packed,name=extends,proto3,enum=jobgate.v1.LeaseStatus" json:"extends,omitempty"`
-	// gRPC status code of a message that failed as a whole; the lists are empty then. 3 (INVALID_ARGUMENT): it has
-	// too many leases, or a lease length that is not valid; nothing took effect. 14 (UNAVAILABLE): send it again.
+	// gRPC status code of a message that failed as a whole. The lists above are then empty. With 3 (INVALID_ARGUMENT), the
+	// message has too many leases or an invalid lease length, and nothing took effect. With 14 (UNAVAILABLE), send the
+	// message again.
 	ErrorCode uint32 `protobuf:"varint,5,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// Reason of error_code, or of the first LEASE_STATUS_INVALID_ARGUMENT.
 	ErrorMessage  string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
@@ -1376,8 +1377,8 @@ type ExtendRequest_Lease struct {
 	LeaseToken string `protobuf:"bytes,2,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// Unset keeps the previous progress.
 	Progress *ExtendRequest_Progress `protobuf:"bytes,3,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
-	// Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges it if
-	// the payment's time ends before the work does.
+	// Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges this
+	// amount if the payment is about to expire before the work ends.
 	ChargeSoFar   *Charge `protobuf:"bytes,4,opt,name=charge_so_far,json=chargeSoFar,proto3,oneof" json:"charge_so_far,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -48,15 +48,15 @@ type RunnerServiceClient interface {
 	Nack(ctx context.Context, in *NackRequest, opts ...grpc.CallOption) (*NackResponse, error)
 	// Extend renews leases from now, for work that takes longer than one lease.
 	Extend(ctx context.Context, in *ExtendRequest, opts ...grpc.CallOption) (*ExtendResponse, error)
-	// Work exchanges batches of JobCalls and outcomes on one stream, for throughput. It keeps the promises of
-	// Subscribe, Ack, Nack and Extend, which also finish JobCalls of a Work stream.
+	// Work exchanges batches of JobCalls and outcomes on one stream, for throughput. Work keeps the promises of Subscribe,
+	// Ack, Nack and Extend. A runner can also call Ack, Nack and Extend for JobCalls of a Work stream.
 	//
 	// Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
 	// to the next subscriber.
 	//
-	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
-	// that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
-	// the next subscriber without using up an attempt.
+	// A runner that stops sends max_in_flight 0, finishes the JobCalls that it has, and closes its side. The gateway then
+	// sends the outstanding statuses, and ends the stream. The gateway may have sent more JobCalls before it read the 0. If
+	// the runner ignores them, they go to the next subscriber without using up an attempt.
 	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Work(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunnerMessage, GatewayMessage], error)
@@ -154,15 +154,15 @@ type RunnerServiceServer interface {
 	Nack(context.Context, *NackRequest) (*NackResponse, error)
 	// Extend renews leases from now, for work that takes longer than one lease.
 	Extend(context.Context, *ExtendRequest) (*ExtendResponse, error)
-	// Work exchanges batches of JobCalls and outcomes on one stream, for throughput. It keeps the promises of
-	// Subscribe, Ack, Nack and Extend, which also finish JobCalls of a Work stream.
+	// Work exchanges batches of JobCalls and outcomes on one stream, for throughput. Work keeps the promises of Subscribe,
+	// Ack, Nack and Extend. A runner can also call Ack, Nack and Extend for JobCalls of a Work stream.
 	//
 	// Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
 	// to the next subscriber.
 	//
-	// A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
-	// that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
-	// the next subscriber without using up an attempt.
+	// A runner that stops sends max_in_flight 0, finishes the JobCalls that it has, and closes its side. The gateway then
+	// sends the outstanding statuses, and ends the stream. The gateway may have sent more JobCalls before it read the 0. If
+	// the runner ignores them, they go to the next subscriber without using up an attempt.
 	// buf:lint:ignore RPC_REQUEST_STANDARD_NAME
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	Work(grpc.BidiStreamingServer[RunnerMessage, GatewayMessage]) error

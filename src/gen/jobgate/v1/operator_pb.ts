@@ -198,8 +198,9 @@ export type GetTotalsResponse = Message<"jobgate.v1.GetTotalsResponse"> & {
   paidCalls?: GetTotalsResponse_PaidCalls | undefined;
 
   /**
-   * False is a fault in jobgate. True if both sums are right: ready + leased + done + dead of paid_calls = payments.settled
-   * - deferred.settled + the sum of deferred; dead = kept + uncharged + refunds, without refunds of released payments.
+   * True if two equations hold. First, ready + leased + done + dead of paid_calls = payments.settled - deferred.settled +
+   * deferred.authorized. Second, dead of paid_calls = kept + uncharged + refunds, without refunds of released payments.
+   * False shows a fault in jobgate.
    *
    * @generated from field: bool balanced = 4;
    */
@@ -780,7 +781,7 @@ export type PauseKeyRequest = Message<"jobgate.v1.PauseKeyRequest"> & {
   key: string;
 
   /**
-   * True to refuse new requests with the key. False lets them be accepted and wait.
+   * True refuses new requests with the key. False accepts new requests, and their JobCalls wait.
    *
    * @generated from field: bool refuse_accepts = 3;
    */
@@ -969,7 +970,7 @@ export type Pausable = Message<"jobgate.v1.Pausable"> & {
   jobIds: bigint[];
 
   /**
-   * Other jobs and endpoints with the same job IDs. Their JobCalls wait as well: `job:1/3`, `endpoint:/hooks/a`.
+   * Other jobs and endpoints with the same job IDs, such as `job:1/3` or `endpoint:/hooks/a`. Their JobCalls wait as well.
    *
    * @generated from field: repeated string shared_with = 5;
    */
@@ -1097,7 +1098,7 @@ export type PauseRequest = Message<"jobgate.v1.PauseRequest"> & {
   target: string;
 
   /**
-   * True to refuse new requests. False lets them be accepted and wait.
+   * True refuses new requests. False accepts new requests, and their JobCalls wait.
    *
    * @generated from field: bool refuse_accepts = 2;
    */
@@ -1272,7 +1273,7 @@ export type Call = Message<"jobgate.v1.Call"> & {
   enqueuedAt?: Timestamp | undefined;
 
   /**
-   * End of the lease or of the retry delay. Unset without a lease and a delay.
+   * End of the lease or of the retry delay. Unset if the call has neither.
    *
    * @generated from field: google.protobuf.Timestamp due_at = 10;
    */
@@ -2548,10 +2549,10 @@ export type Refund = Message<"jobgate.v1.Refund"> & {
   state: RefundState;
 
   /**
-   * True if the refund waits for an operator. An owed refund waits for ApproveRefund or DeclineRefund, or until the chain shows its
-   * payment: ApproveRefund then sends the refund without that proof. A refund that is being sent waits once the RPC no longer has the
-   * blocks that may hold its transaction: with ApproveRefund the operator states that no block holds it, and jobgate sends another
-   * transaction.
+   * True if the refund waits for an operator. An owed refund waits for ApproveRefund or DeclineRefund, or until the chain
+   * shows its payment. ApproveRefund sends such a refund without that proof. A refund that is being sent waits once the RPC
+   * no longer has the blocks that may hold its transaction. By ApproveRefund, the operator states that no block holds the
+   * transaction, and jobgate sends another transaction.
    *
    * @generated from field: bool asks = 3;
    */
@@ -2945,7 +2946,7 @@ export type Channel = Message<"jobgate.v1.Channel"> & {
   deposited: string;
 
   /**
-   * The same as text. The text says so while a deposit is undecided.
+   * The same as text. While a deposit is undecided, the text notes that.
    *
    * @generated from field: string deposited_text = 12;
    */
@@ -4796,7 +4797,8 @@ export type RetryDeadLettersRequest = Message<"jobgate.v1.RetryDeadLettersReques
   callIds: bigint[];
 
   /**
-   * All dead letters of this group, as many as two seconds allow; none while half of the queue is taken.
+   * Group whose dead letters are retried. One request retries as many of them as two seconds allow, and none while half of
+   * the queue is taken.
    *
    * @generated from field: jobgate.v1.DeadLetterGroup group = 2;
    */
@@ -4866,7 +4868,7 @@ export type DropDeadLettersRequest = Message<"jobgate.v1.DropDeadLettersRequest"
   callIds: bigint[];
 
   /**
-   * All dead letters of this group: as many as two seconds allow.
+   * Group whose dead letters are dropped. One request drops as many of them as two seconds allow.
    *
    * @generated from field: jobgate.v1.DeadLetterGroup group = 2;
    */
@@ -5500,7 +5502,8 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   amounts: string[];
 
   /**
-   * Scheme of a webhook endpoint, or check of the callers of a restricted job. Empty if anyone may buy the job.
+   * Authentication scheme of a webhook endpoint, or check of the callers of a restricted job. Empty if anyone may buy the
+   * job.
    *
    * @generated from field: string auth = 9;
    */
@@ -5528,7 +5531,7 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   offers: bigint;
 
   /**
-   * Calls of the API of a paid job, by how they ended, in the order of the names. Empty for a job without an API.
+   * Calls of a paid job's API by outcome, in the order of the outcomes' names. Empty for a job without an API.
    *
    * @generated from field: repeated jobgate.v1.Endpoint.Outcome api_calls = 13;
    */
@@ -5542,8 +5545,8 @@ export type Endpoint = Message<"jobgate.v1.Endpoint"> & {
   apiTimes?: Endpoint_Times | undefined;
 
   /**
-   * Time from a paid request that got its result to the beginning of the answer. It includes the settlement, and the API or runner.
-   * Unset without such a request.
+   * Time from a paid request to the beginning of its answer, for requests that got their results. The time includes the
+   * settlement, and the work of the API or runner. Unset without such a request.
    *
    * @generated from field: jobgate.v1.Endpoint.Times answer_times = 15;
    */
@@ -7422,7 +7425,7 @@ export const OperatorService: GenService<{
     output: typeof GetTotalsResponseSchema;
   },
   /**
-   * ListCalls pages through JobCalls, finished ones too, newest first.
+   * ListCalls pages through JobCalls, including finished JobCalls, newest first.
    *
    * jobgate examines a bounded number of calls for each page: a page can be short, or empty, although it has a next_page_token.
    * The JobCall of a failed payment was never queued, and is not listed: see ListPayments.
@@ -7435,8 +7438,9 @@ export const OperatorService: GenService<{
     output: typeof ListCallsResponseSchema;
   },
   /**
-   * Search finds calls, transactions, payers, payment identifiers, refused requests, jobs, dead letters, metadata and order keys
-   * by the text that they begin with. The letter case matters for order keys alone. New entries are found within seconds.
+   * Search finds calls, transactions, payers, payment identifiers, refused requests, jobs, dead letters, metadata and order
+   * keys by the text that they begin with. The letter case matters only for order keys. New entries are found within
+   * seconds.
    *
    * INVALID_ARGUMENT for a text that is empty, shorter than three characters (unless it is the number of a call), or too long.
    *
@@ -7471,11 +7475,12 @@ export const OperatorService: GenService<{
   },
   /**
    * ResendCall sends a JobCall to its job once more, as a new JobCall of origin operator with the same body and metadata.
-   * The new JobCall is not charged and has no result for a buyer. The first JobCall and its payment do not change. Its
-   * metadata names the first JobCall: X-OPERATOR-RESENT-CALL-ID. jobgate logs who resent it and why.
+   * The new JobCall is not charged and has no result for a buyer. Its metadata X-OPERATOR-RESENT-CALL-ID names the first
+   * JobCall. The first JobCall and its payment do not change. jobgate logs who resent it and why.
    *
-   * NOT_FOUND if no JobCall has this call ID. FAILED_PRECONDITION if its body is not kept, because it has ended; if it is not paid yet;
-   * or if the configuration lacks its job. UNAVAILABLE if the queue is full, or the job is paused and refuses new JobCalls.
+   * NOT_FOUND if no JobCall has this call ID. FAILED_PRECONDITION if the JobCall has ended, so that its body is not kept.
+   * FAILED_PRECONDITION also if the JobCall is not paid yet, or if the configuration lacks its job. UNAVAILABLE if the
+   * queue is full, or if the job is paused and refuses new JobCalls.
    *
    * @generated from rpc jobgate.v1.OperatorService.ResendCall
    */
@@ -7639,8 +7644,8 @@ export const OperatorService: GenService<{
   /**
    * RefundChannel pays the uncharged deposit of a channel back to its payer, and records who decided that and why.
    *
-   * NOT_FOUND if no channel has the ID. FAILED_PRECONDITION if nothing is left to pay back, while a deposit is undecided,
-   * and without x402.channels in the configuration.
+   * NOT_FOUND if no channel has the ID. FAILED_PRECONDITION if nothing is left to pay back, if a deposit is undecided, or
+   * if the configuration lacks x402.channels.
    *
    * @generated from rpc jobgate.v1.OperatorService.RefundChannel
    */
@@ -7650,9 +7655,9 @@ export const OperatorService: GenService<{
     output: typeof RefundChannelResponseSchema;
   },
   /**
-   * ResumeChannels lets channels take vouchers again after the store was restored from a copy, which stopped them, and records who
-   * decided that and why. It queries the chain first. One call handles a bounded number of channels: call it until `next_page_token`
-   * is empty.
+   * ResumeChannels lets stopped channels take vouchers again, and records who decided that and why. Restoring the store
+   * from a copy stops its channels. It queries the chain first. One call handles a bounded number of channels: call it
+   * until `next_page_token` is empty.
    *
    * FAILED_PRECONDITION without x402.channels in the configuration.
    *
@@ -7766,8 +7771,9 @@ export const OperatorService: GenService<{
     output: typeof GetDeadLetterResponseSchema;
   },
   /**
-   * RetryDeadLetters puts dead letters back in the queue. Earlier attempts no longer count, but attempt numbers continue. Dead letters
-   * named by ID are retried even into a full queue, dead letters of a group only while half of the queue is free.
+   * RetryDeadLetters puts dead letters back in the queue. Earlier attempts no longer count, but attempt numbers continue.
+   * Dead letters that the request names by ID are retried even if the queue is full. Dead letters of a group are retried
+   * only while half of the queue is free.
    *
    * @generated from rpc jobgate.v1.OperatorService.RetryDeadLetters
    */
@@ -7787,8 +7793,9 @@ export const OperatorService: GenService<{
     output: typeof DropDeadLettersResponseSchema;
   },
   /**
-   * ListHeldKeys returns the keys of order_by whose JobCalls wait until the operator decides about a dead letter or resumes the key, the
-   * longest held first. RetryDeadLetters and DropDeadLetters release keys from dead letters, ResumeKey from pauses.
+   * ListHeldKeys returns the keys of order_by whose JobCalls wait for the operator, the longest held first. Such a key is
+   * held up by a dead letter, or is paused. RetryDeadLetters and DropDeadLetters release a key that a dead letter holds up.
+   * ResumeKey releases a paused key.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListHeldKeys
    */
@@ -7824,8 +7831,8 @@ export const OperatorService: GenService<{
     output: typeof ResumeKeyResponseSchema;
   },
   /**
-   * ListPausables returns the jobs, webhook endpoints and APIs of the configuration, in its order, each with its pause. Whatever is
-   * paused although it has left the configuration follows.
+   * ListPausables returns the jobs, webhook endpoints and APIs of the configuration, in its order, each with its pause.
+   * Entries that have left the configuration and are still paused come last.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListPausables
    */
@@ -7893,8 +7900,8 @@ export const OperatorService: GenService<{
     output: typeof ListRunnersResponseSchema;
   },
   /**
-   * ListUntakenJobs returns the jobs that wait although a runner could have them, and that no runner connected to this process
-   * takes: the job with the most calls first. A runner of another replica can take them.
+   * ListUntakenJobs returns the jobs whose calls are ready for a runner, and that no runner connected to this process
+   * takes. The job with the most calls comes first. A runner of another replica can take them.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListUntakenJobs
    */

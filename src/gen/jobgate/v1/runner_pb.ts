@@ -532,8 +532,8 @@ export type ExtendRequest_Lease = Message<"jobgate.v1.ExtendRequest.Lease"> & {
   progress?: ExtendRequest_Progress | undefined;
 
   /**
-   * Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges it if
-   * the payment's time ends before the work does.
+   * Charge for the work done so far, if the JobCall is metered. Unset keeps the previous charge. jobgate charges this
+   * amount if the payment is about to expire before the work ends.
    *
    * @generated from field: optional jobgate.v1.Charge charge_so_far = 4;
    */
@@ -723,8 +723,9 @@ export type Statuses = Message<"jobgate.v1.Statuses"> & {
   extends: LeaseStatus[];
 
   /**
-   * gRPC status code of a message that failed as a whole; the lists are empty then. 3 (INVALID_ARGUMENT): it has
-   * too many leases, or a lease length that is not valid; nothing took effect. 14 (UNAVAILABLE): send it again.
+   * gRPC status code of a message that failed as a whole. The lists above are then empty. With 3 (INVALID_ARGUMENT), the
+   * message has too many leases or an invalid lease length, and nothing took effect. With 14 (UNAVAILABLE), send the
+   * message again.
    *
    * @generated from field: uint32 error_code = 5;
    */
@@ -896,15 +897,15 @@ export const RunnerService: GenService<{
     output: typeof ExtendResponseSchema;
   },
   /**
-   * Work exchanges batches of JobCalls and outcomes on one stream, for throughput. It keeps the promises of
-   * Subscribe, Ack, Nack and Extend, which also finish JobCalls of a Work stream.
+   * Work exchanges batches of JobCalls and outcomes on one stream, for throughput. Work keeps the promises of Subscribe,
+   * Ack, Nack and Extend. A runner can also call Ack, Nack and Extend for JobCalls of a Work stream.
    *
    * Response headers are sent once the first message is read. When the stream ends, its unfinished JobCalls go
    * to the next subscriber.
    *
-   * A runner that stops sends max_in_flight 0, finishes what it has, and closes its side: the gateway sends the statuses
-   * that are due, and ends the stream. JobCalls that the gateway sent before it read the 0 and that the runner ignores go to
-   * the next subscriber without using up an attempt.
+   * A runner that stops sends max_in_flight 0, finishes the JobCalls that it has, and closes its side. The gateway then
+   * sends the outstanding statuses, and ends the stream. The gateway may have sent more JobCalls before it read the 0. If
+   * the runner ignores them, they go to the next subscriber without using up an attempt.
    * buf:lint:ignore RPC_REQUEST_STANDARD_NAME
    * buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
    *
