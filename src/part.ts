@@ -79,7 +79,10 @@ export interface Part {
     loadMethods: LoadMethods,
     inspect: () => Promise<StoreInspection>,
   ): Promise<PeerFindings>;
-  /** Describes where the jobs for sale would be listed, and reasons why they would not be, for `jobgate check --listing`. */
+  /**
+   * Describes, for `jobgate check --listing`, where the jobs for sale would be listed, and reasons why they would not
+   * be listed.
+   */
   checkListing?(config: Config): Promise<readonly string[]>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Splits `https://user:password@host` into a URL without credentials and the header that carries them, because fetch
+ * Splits `https://user:password@host` into a URL without credentials and the header that carries the credentials. fetch
  * refuses a URL with credentials.
  */
 export function splitCredentials(urlWithCredentials: string): {

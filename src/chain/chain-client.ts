@@ -27,7 +27,7 @@ export class ChainClient {
 
   /**
    * Returns the RPC after checking that it serves the right chain. The check runs once, and again after a call without
-   * an answer, because the address may then lead to another chain, whose answers would be wrong.
+   * an answer. The address may then lead to another chain, whose answers would be wrong.
    * @throws Error when the RPC cannot be reached or serves another chain
    */
   async connect(): Promise<Rpc> {

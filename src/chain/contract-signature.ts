@@ -14,7 +14,7 @@ export async function contractApproves(
       (await rpc.callContract(account, isValidSignatureCall(hash, signature))).toLowerCase() === ERC1271_MAGIC
     );
   } catch (error) {
-    // Contracts revert on signatures that they refuse.
+    // Some contracts revert the call if they refuse the signature.
     if (error instanceof RpcError && error.isRevert) return false;
     throw error;
   }

@@ -21,7 +21,7 @@ const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 const WORD_LENGTH = 66;
 /** Largest number of calls that one `eth_call` makes. It is limited because chains bound the size of the code. */
 const MAX_TOGETHER = 64;
-/** Time for which calls are made separately after the RPC failed to execute several calls at once. */
+/** Time for which each call is made separately after the RPC failed to execute several calls at once. */
 const ASKS_EACH_MS = 60_000;
 
 /** Error with which the RPC answered a call, for example because the call reverts. */

@@ -129,7 +129,7 @@ function refusalOf(
   if (code === Code.NotFound && message !== "") return new Refusal([message]);
   if (code === Code.NotFound || code === Code.Unimplemented)
     return unreachable(where, "the server there is not the operator's API");
-  // Only errors of Node itself have such a code, so there was no answer.
+  // Only errors of Node itself have such a code. The error therefore shows that there was no answer.
   const noAnswer = code === Code.DeadlineExceeded || (cause instanceof Error && "code" in cause);
   return noAnswer ? unreachable(where, message) : new Refusal([`${where}: ${message}`]);
 }

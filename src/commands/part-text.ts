@@ -2,7 +2,7 @@ import type { GetCallResponse, GetTotalsResponse } from "./operator-client.ts";
 
 /** Text that a part adds to the output of commands of the core and of other parts. */
 export interface PartText {
-  /** Money for JobCalls that are dead: `owed 2 (0.02 USDC)`. */
+  /** Describes the money for dead JobCalls: `owed 2 (0.02 USDC)`. */
   money?(totals: GetTotalsResponse): readonly string[];
   /** Problems that the operator has to solve, each with the command that shows it. */
   problems?(totals: GetTotalsResponse): readonly string[];

@@ -73,7 +73,7 @@ export async function runProgram(given: readonly string[]): Promise<number> {
       for (const line of error.lines) console.error(line);
       return REFUSED;
     }
-    // The program's own listener of stdout has printed the reason, unless the reader of a pipe has left.
+    // The listener of stdout in main.ts has printed the reason, except when the reader of a pipe has left.
     if (error instanceof OutputClosed) return FINE;
     if (error instanceof InvalidArgumentError) console.error(`error: ${error.message}`);
     if (error instanceof CommanderError) return error.exitCode === 0 ? FINE : BAD_USAGE;

@@ -36,7 +36,10 @@ interface Declaration<Keys extends z.ZodRawShape, Own, Read> {
   readonly keys: Keys;
   /** Keys, possibly in nested tables, that accept accounts on each kind of network that the parts of the build support. */
   readonly accounts?: AccountKeys;
-  /** Ability that a file has if it has one of these keys. Keys of the core need abilities (`needs` in wrong-value.ts). */
+  /**
+   * Ability that a file has if the file has one of these keys. Keys of the core need abilities (`needs` in
+   * wrong-value.ts).
+   */
   readonly gives?: GivenAbility;
   /** Checks the keys against each other and against the tables of the core. */
   check?(keys: Checked<Output<Keys>>, context: TableContext): Read | Promise<Read>;

@@ -40,7 +40,7 @@ export type LoadConfigResult =
   | {
       readonly ok: true;
       readonly config: Config;
-      /** Settings that work, but probably not as the operator intends. */
+      /** Settings that are valid, but probably have another effect than the operator intends. */
       readonly warnings: readonly Mistake[];
       /** Makes a mistake with the file and line of a key, for problems that only show in use. */
       readonly mistakeAt: (path: KeyPath, message: string) => Mistake;

@@ -124,7 +124,7 @@ export class Place {
     return this.#list.noteOf(this.path).view;
   }
 
-  /** Adds a warning about a setting that works, but probably not as the operator intends. */
+  /** Adds a warning about a setting that is valid, but probably has another effect than the operator intends. */
   warn(message: string): void {
     this.#list.warn({ path: this.path, message });
   }

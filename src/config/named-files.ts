@@ -32,7 +32,7 @@ class UnusableFile extends Error {
 
 /**
  * Reads the text of a file.
- * @param mayBePipe true waits for the writer of a pipe, which only commands that a person runs may do
+ * @param mayBePipe true waits for the writer of a pipe. Only commands that a person runs may wait for it
  * @throws Error that {@link fileErrorText} explains
  */
 export async function readText(file: string, mayBePipe: boolean): Promise<string> {

@@ -20,7 +20,7 @@ import { jobPricingSchema, type TokenTable, x402Schema } from "./x402.ts";
  * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
  */
 
-/** A listener that requires a token keeps requiring one after a reload, because it keeps its address. */
+/** A listener that requires a token still requires a token after a reload, because the listener keeps its address. */
 const listenerTokens = () => neverRemoved(bearerTokens().optional());
 
 const store = z.object({

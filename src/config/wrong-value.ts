@@ -29,8 +29,8 @@ export interface Need<Value> {
 }
 
 /**
- * Notes on a kind of value beyond what it accepts. A mistake never quotes a value whose kind has no `shown`, and operators
- * never see a value whose kind has no `view`, because the value may be a secret.
+ * Notes on a kind of value beyond what it accepts. A value may be a secret. So a mistake never quotes a value whose
+ * kind has no `shown`, and operators never see a value whose kind has no `view`.
  */
 export interface ValueNotes<Value> {
   /**

@@ -20,7 +20,7 @@ export class Pause {
     this.#hasEnded = false;
   }
 
-  /** Discards an end that came while no wait was running. */
+  /** Discards a request to end the pause that came while nothing waited. */
   reset(): void {
     this.#hasEnded = false;
   }

@@ -1,8 +1,8 @@
 import { hash, timingSafeEqual } from "node:crypto";
 
 /**
- * Compares two secrets in a time that depends neither on where they differ nor on their lengths, because it compares
- * their digests.
+ * Compares two secrets by their digests. The time of the comparison therefore depends neither on where the secrets
+ * differ nor on their lengths.
  */
 export function equalInConstantTime(left: string | Uint8Array, right: string | Uint8Array): boolean {
   return timingSafeEqual(digest(left), digest(right));

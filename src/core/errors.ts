@@ -124,8 +124,8 @@ export class GatewayError extends Error {
 }
 
 /**
- * The outcome of a change is unknown and could not be found out in time: the database went away while it committed, and did
- * not come back. Not a GatewayError, because no answer may claim that nothing has happened.
+ * The outcome of a change is unknown and could not be found out in time. The database went away while it committed the
+ * change, and did not come back. Not a GatewayError, because no answer may claim that nothing has happened.
  */
 export class UnknownOutcomeError extends Error {
   override readonly name = "UnknownOutcomeError";

@@ -164,7 +164,10 @@ export type CounterReader = <Name extends CounterName>(
 export type HistogramReader = <Name extends HistogramName>(
   name: Name,
 ) => readonly { readonly labels: HistogramLabels<Name>; readonly counts: BucketCounts }[];
-/** Observations up to each upper bound and above the bound before it. The last bound is infinite. */
+/**
+ * Number of observations in each bucket, which are up to its upper bound and above the upper bound of the bucket before
+ * it. The last bound is infinite.
+ */
 export type BucketCounts = readonly { readonly upTo: number; readonly count: number }[];
 /** One value of a gauge. */
 export type GaugeSample = {

@@ -31,7 +31,7 @@ export interface CallOrder {
   /** Owner of the key, such as the path of a webhook endpoint: equal keys of two owners are two keys. */
   readonly owner: string;
   readonly key: string;
-  /** A dead letter holds its key up until the operator retries or drops it. */
+  /** A dead letter holds up its key until the operator retries or drops the dead letter. */
   readonly holdsOnDead: boolean;
 }
 

@@ -14,8 +14,8 @@ export function hasFailed(status: number | undefined): status is number {
 }
 
 /**
- * Status of a result that is charged only if its ack asks for the whole charge, because the client already has the
- * body.
+ * Status 304, with which the client already has the body. A result with this status is charged only if its ack asks for
+ * the whole charge.
  */
 export const NOT_MODIFIED = 304;
 

@@ -11,8 +11,8 @@ export function takesBody(method: string): boolean {
 }
 
 /**
- * A segment of a route's path: a text, one segment of any text, or all segments that are left. The text is empty only after
- * a slash that ends the path.
+ * A segment of a route's path: a text, one segment of any text, or all segments that are left. A text is empty only if
+ * it follows a slash that ends the path.
  */
 export type RouteSegment =
   | { readonly kind: "literal"; readonly text: string }

@@ -50,8 +50,8 @@ export class LeaseWatch {
   }
 
   /**
-   * Queries the store about these leases soon. Removes ended leases, and keeps the other leases until they expire in
-   * the store.
+   * Queries the store about these leases soon. Removes leases that have ended. Keeps the other leases until they expire
+   * in the store.
    */
   look(leases: readonly OutLease[]): void {
     for (const lease of leases) this.#wanted.add(lease);

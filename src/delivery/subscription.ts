@@ -58,8 +58,9 @@ interface Delivery {
 }
 
 /**
- * Largest number of JobCalls that are claimed for one stream at a time, and that wait for it to drain. A reader that has
- * stopped holds up at most this many JobCalls in addition to those already written, however large its `max_in_flight` is.
+ * Largest number of JobCalls that are claimed for one stream at a time, and that wait for the stream to drain. A reader
+ * that has stopped holds up at most this many JobCalls in addition to those already written, however large its
+ * `max_in_flight` is.
  */
 const MAX_CLAIMED_AHEAD = 64;
 

@@ -53,7 +53,7 @@ export class GrpcCall {
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders) {
     this.#stream = stream;
     this.#encoding = headers["grpc-encoding"] as string | undefined;
-    // A stream emits `close` after an error, and `close` is what ends the call.
+    // The error is ignored, because the stream emits `close` after it, and `close` ends the call.
     stream.on("error", () => undefined);
     stream.on("close", () => this.#over());
     const timeout = headers["grpc-timeout"] as string | undefined;

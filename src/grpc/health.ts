@@ -82,7 +82,7 @@ export class ServerHealth {
     return create(HealthListResponseSchema, { statuses });
   }
 
-  /** Streams until the client cancels. An unknown service is reported as unknown until then. */
+  /** Streams until the client cancels. An unknown service is reported as unknown until the client cancels. */
   #watch(call: Watcher): void {
     if (!this.#names.has(call.request.service)) {
       call.write(create(HealthCheckResponseSchema, { status: ServingStatus.SERVICE_UNKNOWN }));

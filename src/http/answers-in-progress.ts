@@ -10,7 +10,7 @@ const LINGER_MS = 2_000;
 
 /** Parts of a refusal that depend on the request's path and origin. */
 export interface RefusalParts {
-  /** Handlers of the path at the time when the request's headers arrived, or the listener's owner. */
+  /** Handlers that the path had when the request's headers arrived, or the owner of the listener. */
   readonly refusals?: MethodHandlers | TableOwner | undefined;
   /** Headers of every answer at that path. */
   readonly headers?: HeaderPairs | undefined;

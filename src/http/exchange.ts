@@ -136,7 +136,9 @@ export class ExchangeObserver {
   }
 }
 
-/** Metrics of one route. They are looked up once for each method, status and error code, and not for each request. */
+/**
+ * Metrics of one route. A metric is looked up once for each method, status and error code, instead of for each request.
+ */
 class RouteMetrics {
   readonly #telemetry: Telemetry;
   readonly #listener: string;

@@ -5,8 +5,8 @@ import type { Readable, Writable } from "node:stream";
 export type TetheredProcess = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * The shell leaves a watcher behind that waits for end-of-file on the pipe from this process, and then becomes
- * the command itself. The pipe closes however this process ends, even by SIGKILL, when no exit handler runs.
+ * The shell starts a watcher that waits for end-of-file on the pipe from this process. The shell then becomes the
+ * command itself. The pipe closes however this process ends, even by SIGKILL, when no exit handler runs.
  */
 const TETHER = 'exec 3<&0; (cat <&3; kill -KILL $$) >/dev/null 2>&1 & exec "$@" 3<&- </dev/null';
 

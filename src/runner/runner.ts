@@ -25,7 +25,7 @@ const EXTEND_MS = { min: 100, max: 15_000 };
 const LEASE_MS = { min: 10_000, max: 86_400_000 };
 /** Longest wait before the next stream, and the wait before repeating a request that jobgate could not store. */
 const PAUSE_MS = 500;
-/** Parts of grpc-js's reasons that differ with each try, such as times, or that say nothing. */
+/** Parts of grpc-js's reasons that differ with each attempt, such as times, or that have no meaning for people. */
 const NOISE = /No connection established\. Last error: | \(\d{4}-[^)]*Z\)|\.? Resolution note: $/g;
 /** Codes that a retry would also get. */
 const FINAL = [Code.UNAUTHENTICATED, Code.PERMISSION_DENIED, Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED];

@@ -40,8 +40,8 @@ interface Waiting<Operation> {
 }
 
 /**
- * Lets many callers share one durable write: while a batch is being committed, the next batch collects operations. No timer
- * needs tuning, because a batch grows with the duration of the commit before it.
+ * Lets many callers share one durable write: while a batch is being committed, the next batch collects operations. No
+ * timer is needed, because a batch grows with the duration of the commit before it.
  */
 export class GroupCommit<Operation> {
   readonly #options: GroupCommitOptions<Operation>;

@@ -29,7 +29,7 @@ export type Operation<Name extends OperationName = OperationName> = {
 }[Name];
 
 interface OperationKind<Name extends OperationName> {
-  /** Set if runners may have new work as soon as the operation is committed. */
+  /** Set if the operation can make work for runners, which they can claim once the operation is committed. */
   readonly makesWork?: true | ((...input: Input<Name>) => boolean);
   /** The operation's name in traces; undefined if the operation has no span. */
   readonly span?: string;

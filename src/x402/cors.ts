@@ -18,7 +18,8 @@ const allowed = (payments: readonly string[]) => [
   // Trace context (W3C).
   "traceparent",
   "tracestate",
-  // This is a response header, but @x402/fetch mistakenly sends it with each payment, and its preflight must not fail.
+  // This is a response header, but @x402/fetch mistakenly sends it with each payment. The preflight of such a request
+  // must not fail.
   "Access-Control-Expose-Headers",
 ];
 

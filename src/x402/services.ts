@@ -47,7 +47,7 @@ export class Services implements BackgroundService {
     const { methods = new Methods() } = options;
     const allPeriods = { ...DEFAULT_PERIODS, ...periods };
     const { callPollMs } = allPeriods;
-    // A test that sets the clock also controls durations.
+    // If a test sets the clock, that clock also measures durations.
     const elapsed = options.clock ?? monotonicClock;
     this.store = store;
     this.logger = logger;

@@ -87,7 +87,7 @@ function checkFormat(secret: string, auth: WebhookAuthMode, place: Place): void 
   }
 }
 
-/** Shorter secrets can be guessed, some of them from a single signed request. */
+/** Warns of short secrets, because they can be guessed. Some can be guessed from a single signed request. */
 function warnIfShort(secret: string, place: Place): void {
   if (secret.length < 16)
     place.warn(

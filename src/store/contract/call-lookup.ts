@@ -40,7 +40,7 @@ export interface CallLookup {
 /** Result of a call, as {@link CallLookup.findResult} returns it. */
 export interface StoredResult extends Omit<JobResult, "body" | "storedBytes"> {
   readonly size: number;
-  /** Undefined if the result is larger than a chunk: {@link CallLookup.readResult} reads it. */
+  /** Undefined if the result is larger than a chunk. {@link CallLookup.readResult} reads such a result. */
   readonly body: Uint8Array | undefined;
 }
 

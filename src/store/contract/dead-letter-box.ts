@@ -4,7 +4,7 @@ import type { JobCall } from "../../core/job-call.ts";
 export interface DeadLetterBox {
   /**
    * Lists the largest groups first. `listCalls` lists the dead letters of a group.
-   * @param text only groups whose reason has this text somewhere, in any letter case
+   * @param text selects the groups whose reason contains this text, in any letter case
    */
   listDeadLetterGroups(limit: number, text?: string): Promise<DeadLetterGroups>;
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;

@@ -1,13 +1,13 @@
 /** Removal of old rows, in bounded steps, so that no accept waits long for a step. */
 export interface Pruning {
   /**
-   * Deletes entries that ended longer ago than an age, on the store's clock. Reads a bounded number of them, in the order of
-   * their call IDs. One process at a time prunes; other processes get an empty outcome.
+   * Deletes entries that ended longer ago than an age, on the store's clock. Reads a bounded number of them, in the
+   * order of their call IDs. One process at a time prunes; other processes get an empty outcome.
    *
    * - `results`: outcomes of paid calls, with their results.
    * - `calls`: outcomes of calls, for the operator's lists.
-   * - `payments`: decided payments, except payments that the chain may still contradict, payments whose authorization may
-   *   still be valid, and payments of kept calls. So no payment can be used twice.
+   * - `payments`: decided payments, except payments that the chain may still contradict, payments whose authorization
+   *   may still be valid, and payments of kept calls. These exceptions ensure that no payment can be used twice.
    * - `chunks`: chunks of any age whose results were not acked, or were deleted.
    *
    * Rows that a part's module keeps stay (`KeptRows`). The totals still include deleted entries.

@@ -65,9 +65,10 @@ export interface WorkQueue {
 
   /**
    * Releases a JobCall because its stream ended. The JobCall is due again after the backoff, as a suspect. Once
-   * `maxAttempts` are used up, it becomes a dead letter when its lease would have expired, or at once if its connection
-   * carried no other JobCall. An `excused` release makes the JobCall due again at once and does not count towards
-   * `maxAttempts`, because the gateway stopped rather than the runner. The next delivery still has a higher attempt number.
+   * `maxAttempts` are used up, the JobCall becomes a dead letter when its lease would have expired. If its connection
+   * carried no other JobCall, it becomes a dead letter at once. An `excused` release makes the JobCall due again at
+   * once and does not count towards `maxAttempts`, because the gateway stopped rather than the runner. The next
+   * delivery still has a higher attempt number.
    */
   release(lease: Lease, options: ReleaseOptions): Promise<EndedLease>;
 

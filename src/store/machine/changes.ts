@@ -61,7 +61,7 @@ export interface Finished {
   readonly at: number;
 }
 
-/** A transaction of the seller that moved money, or money that the seller expected and does not receive. */
+/** A transaction of the seller that moved money, or an amount that the seller expected and does not receive. */
 export interface SentMoney {
   /** Kind of the movement. */
   readonly as: string;

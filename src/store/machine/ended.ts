@@ -32,8 +32,8 @@ const TABLE: Table<EndedRow, "name" | "slot"> = {
 const counted = (name: EndedName, n: "1" | "-1" = "1"): Effect => count(TABLE, { name, slot: 0, n });
 
 /**
- * Counts of ended payments and JobCalls. They are kept, and pruning leaves them, because counting a million rows takes
- * a tenth of a second.
+ * Counts of ended payments and JobCalls. The counts are stored, and pruning does not change them, because counting a
+ * million rows takes a tenth of a second.
  */
 export const ENDED: Reactions = {
   paymentDecided({ payment: { state, ceiling }, from }) {

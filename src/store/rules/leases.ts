@@ -42,7 +42,7 @@ export function usedUpReason(lastReason: string | null | undefined): string {
 }
 
 /**
- * Returns a call's state as readers see it. After the lease has expired, no runner works on the JobCall, although only the
+ * Returns a call's state as readers see it. Readers see a JobCall with an expired lease as ready, although only the
  * next claim changes the row.
  */
 export function stateAt<Ended extends string>(

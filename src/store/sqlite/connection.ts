@@ -83,7 +83,7 @@ function watchedFiles(
       try {
         for (let round = 0; round < CHECKPOINT_ROUNDS; round++) {
           const { busy, log, checkpointed } = checkpoint.get([]) ?? { busy: 1, log: 0, checkpointed: 0 };
-          // If busy, the other connection is copying the log.
+          // If `busy` is not 0, the other connection is copying the log.
           if (busy === 0) return { frames: log, isCopied: log === checkpointed };
           Atomics.wait(PAUSE, 0, 0, PAUSE_MS);
         }

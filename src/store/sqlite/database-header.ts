@@ -17,8 +17,8 @@ export function isLogMagic(number: number): boolean {
 const DATABASE_HEADER_BYTES = 100;
 const MAGIC = Buffer.from("SQLite format 3\0", "latin1");
 /**
- * Offset of two bytes. They are 2 in a file with a write-ahead log, such as every file that jobgate serves, and 1 in a
- * copy.
+ * Offset of two bytes. The bytes are 2 in a file with a write-ahead log, which is every file that jobgate serves. In a
+ * copy, they are 1.
  */
 export const FILE_VERSIONS_OFFSET = 18;
 const LOGGED = Buffer.from([2, 2]);

@@ -3,7 +3,7 @@ import { BIG_ENDIAN_MAGIC, FRAME_HEADER_BYTES, HEADER_BYTES, HEADER_SALTS } from
 
 /* Layouts of SQLite's files: https://sqlite.org/fileformat2.html. Numbers are big-endian. */
 
-/** Header of a database. Its page count is valid while both counters are the same. A page size of 1 means 65536. */
+/** Header of a database. The page count is valid while the two counters are equal. A page size of 1 means 65536. */
 const DATABASE_HEADER_BYTES = 100;
 const PAGE_SIZE = 16;
 const CHANGE_COUNTER = 24;

@@ -47,9 +47,9 @@ interface BatchOptions {
 }
 
 /**
- * Runs a whole batch as one transaction. When an operation throws, the batch runs again, one operation after the other. An
- * operation that throws again gets its error and is left out, and the other operations run again, so that they are not
- * affected.
+ * Runs a whole batch as one transaction. When an operation throws, the batch runs again, one operation after the other.
+ * If an operation throws again, its caller gets the error. The other operations then run again without it, so that they
+ * are not affected.
  * @throws UnknownOutcomeError when the disk failed during the commit
  * @throws the error that prevented the commit; nothing of the batch is committed then
  */

@@ -53,8 +53,8 @@ export function digestFromBase64(text: string): Buffer | undefined {
 }
 
 /**
- * Checks that a signed time in Unix seconds, as a header holds it, is within the tolerance of now. A time in the future is
- * also refused, because it would let a captured request be replayed for longer.
+ * Checks that a signed time in Unix seconds, as a header holds it, is within the tolerance of the present time. A time
+ * in the future is also refused, because it would let a captured request be replayed for longer.
  * @param now Unix milliseconds
  */
 export function isTimely(seconds: string, now: number, toleranceSecs: number): boolean {

@@ -8,8 +8,8 @@ import { digestFromBase64, equalDigests, isTimely, signedTime, singleHeader } fr
 /** Most signatures of all versions in one header. A sender sends one for each valid key. */
 const MAX_SIGNATURES = 16;
 /**
- * Most ed25519 signatures in one header. Each signature hashes the body anew for each key, so a stranger's long list
- * would cost much.
+ * Most ed25519 signatures in one header. For each signature, the body is hashed again for each key, so a stranger's
+ * long list would cost much.
  */
 const MAX_PUBLIC_KEY_SIGNATURES = 4;
 /** DER bytes before the 32 bytes of an ed25519 public key (RFC 8410). */

@@ -93,7 +93,7 @@ export class ResultWaits {
         // The parts' reaction to the failure may take longer than the wait.
         if (call.state === "failed") return { kind: "not_in_time", call };
       }
-      // Changes that could not end the wait did not cause a lookup.
+      // The call is read again, because changes that could not end the wait did not cause a lookup.
       const call = (await calls.findCall(callId)) ?? last;
       if (begun === undefined || call === undefined) return { kind: "not_in_time", call };
       const answer = begun;

@@ -51,7 +51,10 @@ export type SettlementAnswer =
     | { readonly kind: "no_answer"; readonly reason: string }
   ) & { readonly extensionResponses?: ExtensionResponses | undefined };
 
-/** Reason of a facilitator that has already reported the payment's settlement, or is settling the payment. */
+/**
+ * Reason with which a facilitator refuses a payment whose settlement it has already reported, or that it is settling
+ * now.
+ */
 export const DUPLICATE_SETTLEMENT = "duplicate_settlement";
 
 /** Kind of payment. `network` is CAIP-2, a pattern such as `eip155:*` for all EVM chains, or a name of another version of x402. */

@@ -50,7 +50,7 @@ export class JobRoutes {
   }
 
   /**
-   * Finds the entries at a raw path, by method. HEAD has the entry that matches best.
+   * Finds the entries at a raw path, by method. The entry of HEAD is the entry that matches best.
    * @returns undefined if the path has no entry
    */
   find(path: string): ReadonlyMap<string, Found<RouteEntry>> | undefined {

@@ -200,7 +200,7 @@ export function jobsOf({ jobs = [], jobPricing, jobPolicies }: Parts["config"]):
     const [serviceId = "", jobIndex] = key.split("/");
     add(BigInt(serviceId), Number(jobIndex));
   }
-  // A source may have a price for the jobs that only policies name.
+  // Jobs that only policies name are included, because a source may have a price for them.
   for (const { serviceId, jobIndex } of jobPolicies) add(serviceId, jobIndex);
   return [...found.values()];
 }

@@ -64,7 +64,7 @@ export class ClientLimits {
     return this.#verifying.run(this.clientOf(request), { perClient, total, reason }, verify);
   }
 
-  /** Returns the client's address. Clients whose address the proxy does not send share the proxy's limit. */
+  /** Returns the client's address. Clients whose addresses a proxy does not send share the limit of the proxy. */
   clientOf(request: AddressedRequest): string {
     return this.#addressOf(request) ?? request.remoteAddress;
   }

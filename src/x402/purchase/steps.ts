@@ -324,7 +324,10 @@ async function outcomeOf(
   return { ...latest, replayed: true };
 }
 
-/** The chain shows the authorization as used and the journal has it, so it came earlier with another signature. */
+/**
+ * The chain shows the authorization as used, and the journal has a payment with it. So the authorization came earlier
+ * with another signature.
+ */
 function asReplay(error: unknown): unknown {
   if (!(error instanceof GatewayError) || error.code !== "authorization_used") return error;
   return new GatewayError(

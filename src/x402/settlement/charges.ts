@@ -177,8 +177,8 @@ export class Charges implements BackgroundService {
       const { marginSecs = this.#settleMarginSecs } = methods.find(transferMethod)?.endsSoon ?? {};
       return validBefore >= nowSecs + marginSecs;
     };
-    // Each payment is tried once in a round, because some stay in the list: a payment whose JobCall is missing in a damaged
-    // store, and a payment whose job may continue.
+    // Each payment is tried once in a round, because some payments stay in the list. Their JobCall is missing in a
+    // damaged store, or their job may continue.
     const tried = new Set<number>();
     let stayed = 0;
     while (!this.#loop.isStopped) {

@@ -54,7 +54,7 @@ export function decidePayment(facts: NonceFacts): Evidence {
       if (!facts.expired) return { ...open("the authorization is unused and still valid"), isUnused: true };
       return notPaid("the authorization expired unused");
     case "used_unexplained":
-      // A node's logs may lag behind its state, but not for the lifetime of an authorization.
+      // A node's logs may lag behind the node's state, but not for as long as an authorization is valid.
       if (!facts.expired) return open(facts.problem);
       return unknown(facts.problem);
     case "used":

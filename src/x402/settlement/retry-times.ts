@@ -38,7 +38,7 @@ export class RetryTimes {
     this.#times.delete(fingerprint);
   }
 
-  /** Records an attempt. The next attempt follows after the first delay, however many attempts there were. */
+  /** Records an attempt. The next attempt is due after the first delay, however many attempts there were. */
   retrySoon(fingerprint: string, firstDelayMs: number): void {
     this.#times.set(fingerprint, { attempts: 1, nextAt: this.#clock() + firstDelayMs });
   }

@@ -80,8 +80,9 @@ function checkTimeWindow(
 }
 
 /**
- * Returns the offer in the token whose EIP-712 domain the payer signed. If a payment does not name its token, two tokens of
- * one network at the same amount look alike. For a smart account, no signer can be recovered, so the first offer is used.
+ * Returns the offer in the token whose EIP-712 domain the payer signed. A payment that does not name its token could be
+ * for any token of its network that has an offer with the same amount. For a smart account, no signer can be recovered,
+ * so the first offer is used.
  */
 async function pickBySignature(payment: SignedPayment, offers: readonly Offer[]): Promise<Offer> {
   for (const offer of offers) {

@@ -158,7 +158,7 @@ function agree(one: SignedPayment, other: SignedPayment): boolean {
 function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
   const issue = error.issues[0];
   if (issue === undefined) return "";
-  // The path and some messages repeat names from the payload.
+  // The text is escaped, because the path and some messages repeat names from the payload.
   return printable(`At ${issue.path.map(String).join(".") || "its top"}: ${issue.message}.`);
 }
 

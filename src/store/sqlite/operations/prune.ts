@@ -38,7 +38,7 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
        SELECT ${countedAs} AS name, count(*) FROM ${table} WHERE call_id IN (SELECT value FROM json_each(?)) GROUP BY 1
        ON CONFLICT (name) DO UPDATE SET n = n + excluded.n`,
     );
-  // Once its payment is deleted, an adoption must not sell a job again.
+  // An adoption is deleted with its payment, because otherwise the adoption could sell a job again.
   const forgetAdoptions = database.prepare(
     `DELETE FROM adopted_payments WHERE (payer, nonce, network, asset) IN (
        SELECT payer, nonce, network, asset FROM payments WHERE call_id IN (SELECT value FROM json_each(?)))`,
