@@ -9,7 +9,7 @@ import { CALLBACK_URL } from "./store/ledger.ts";
 /** URLs that buyers may give. */
 export interface CallbackRules {
   readonly ports: readonly number[];
-  /** Hosts that are allowed although they are not public, at any port and without TLS. */
+  /** Hosts that are allowed although they are not public. URLs with these hosts may have any port, and need no TLS. */
   readonly allowedAddresses: readonly IpRange[];
 }
 

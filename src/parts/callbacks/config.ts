@@ -74,7 +74,10 @@ export const callbacksTable = ConfigTable.of({
 const buyers = z.object({
   enabled: trueOrFalse().default(true),
   ports: z.array(integer(1, 65_535)).min(1).describe("an array of ports").default([443]),
-  /** Hosts that are allowed for tests although they are not public, at any port and without TLS. */
+  /**
+   * Hosts that are allowed for tests although they are not public. URLs with these hosts may have any port, and need no
+   * TLS.
+   */
   allowedAddresses: z.array(ipRange()).describe("an array of address ranges").default([]),
 });
 

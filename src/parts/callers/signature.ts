@@ -19,7 +19,7 @@ export interface CallerClaim extends JobKey {
  */
 export async function callerClaimText(claim: CallerClaim): Promise<string> {
   const { serviceId, jobIndex, body, nonce, expiry } = claim;
-  // WebAssembly, because viem's keccak blocks the event loop for 75 ms on a body of 1 MiB.
+  // This library uses WebAssembly, because viem's keccak blocks the event loop for 75 ms on a body of 1 MiB.
   const { keccak } = await import("hash-wasm");
   const hash = claim.requestHash ?? (await keccak(body, 256));
   return `x402-authorize:${serviceId}:${jobIndex}:${hash}:${nonce}:${expiry}`;

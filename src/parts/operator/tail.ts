@@ -70,7 +70,7 @@ export class Tail {
 /** The events that one reader has not received yet. */
 class EventBuffer {
   readonly #decimalsOf: DecimalsOf;
-  /** Each with the number of events dropped just before it. */
+  /** Buffered events, each with the number of events that were dropped just before it. */
   #buffered: { readonly event: GatewayEvent; readonly missed: number }[] = [];
   #missed = 0;
   #wake = (): void => {};

@@ -115,7 +115,7 @@ export class HttpRunner implements CallSink {
   readonly #protocol: HttpProtocol;
   readonly #pace: Pace;
   readonly #subscription: Subscription | undefined;
-  /** Requests until their outcomes are stored. */
+  /** Requests whose outcomes are not stored yet. */
   readonly #requests = new Map<Pick<HttpExchange, "abort">, Promise<unknown>>();
   readonly #stopping = new AbortController();
 
@@ -123,11 +123,11 @@ export class HttpRunner implements CallSink {
     /** Name of the stream, for operators. */
     readonly subscriber: string;
     readonly server: HttpServer;
-    /** Only these jobs; empty means all. */
+    /** IDs of the jobs that the runner takes; empty means all. */
     readonly jobIds: readonly bigint[];
     /**
-     * Runners that take all jobs do not get these jobs. Their leases are short, so that calls are soon made again after
-     * a crash.
+     * True if runners that take all jobs do not get these jobs. JobCalls of these jobs have short leases, so that they
+     * are soon made again after a crash.
      */
     readonly reserves?: true;
     /**

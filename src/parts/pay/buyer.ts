@@ -41,7 +41,7 @@ interface BuyerOptions {
   onRetry(reason: string): void;
 }
 
-/** Longest wait for one answer: the longest `Prefer: wait`, and a settlement. */
+/** Longest wait for one answer: the longest `Prefer: wait`, and the time for a settlement. */
 const REQUEST_TIMEOUT_MS = 120_000;
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 10_000;

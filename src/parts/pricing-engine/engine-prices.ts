@@ -15,7 +15,7 @@ type Refusal = Exclude<QuoteAnswer, { kind: "quote" }>;
 /** A quote that is the price of its job. */
 interface CurrentQuote {
   readonly quote: JobQuote;
-  /** Unix milliseconds from which it is replaced ahead of its end. */
+  /** Time from which the quote is renewed before it ends, Unix milliseconds. */
   readonly renewAtMs: number;
   readonly renewTimer: NodeJS.Timeout;
   /** True if the quote was used as the price at least once. Only then is it renewed before a client needs it. */

@@ -5,7 +5,9 @@ import { type Challenge, solveChallenge } from "./proof-of-work.ts";
 export interface ProofTask extends Challenge {
   /** Time after which the search is given up. */
   readonly maxMs: number;
-  /** One number in shared memory, because a searching thread hears no messages: not 0 gives the search up. */
+  /**
+   * Number in shared memory, because a searching thread receives no messages. A number other than 0 ends the search.
+   */
   readonly cancelled: Int32Array;
 }
 

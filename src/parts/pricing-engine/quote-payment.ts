@@ -44,7 +44,7 @@ export class QuotePaymentWriter {
   }
 
   /**
-   * Returns the answer with payment options, or as it came. Never rejects.
+   * Returns the answer with payment options, or the unchanged answer. Never rejects.
    * @param message a GetJobPriceResponse
    * @param deadlineMs Unix milliseconds after which the answer is not used
    */

@@ -11,7 +11,7 @@ const LATEST_ROUND_DATA = "0xfeaf968c";
 const WORD_DIGITS = 64;
 const MAX_DECIMALS = 255n;
 
-/** Longest text of a feed's own that is kept. */
+/** Longest part of a feed's own text that is kept. */
 const MAX_REASON_LENGTH = 200;
 
 /**

@@ -88,7 +88,7 @@ export function offerPayload(offer: Offer, resourceUrl: string, nowMs: number): 
 }
 
 function certainEnd({ ttlSecs, endSecs }: Offer, nowSecs: number): number {
-  // Rounding down has taken less than a second off the lifetime that the end of the price leaves.
+  // If the end of the price limits the lifetime, rounding down has shortened the lifetime by less than a second.
   if (endSecs !== undefined && nowSecs + ttlSecs + 1 >= Math.floor(endSecs)) return Math.floor(endSecs);
   const slotSecs = Math.max(1, Math.min(MAX_SLOT_SECS, Math.floor(ttlSecs / 4)));
   return nowSecs - (nowSecs % slotSecs) + ttlSecs;

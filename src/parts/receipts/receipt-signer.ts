@@ -69,7 +69,7 @@ export class ReceiptSigner implements ExtendsAnswers {
     return signed;
   }
 
-  /** Returns the receipt of a call that was paid for and delivered, which is the same each time. */
+  /** Returns the receipt of a call that was paid for and delivered. The receipt is the same each time. */
   async ofCall(call: CallState): Promise<{ readonly [OFFER_RECEIPT]: SignedReceipt } | undefined> {
     const { state, finishedAt, charge, job } = call;
     if (state !== "succeeded" || finishedAt === undefined || charge?.state === "released") return undefined;

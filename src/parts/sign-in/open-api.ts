@@ -101,7 +101,7 @@ export const OPEN_API = {
       in: "header",
       name: "SIGN-IN-WITH-X",
       description: "A challenge that the payer has signed",
-      // Discovery libraries know a sign-in by this key.
+      // Discovery libraries recognise a sign-in by this key.
       "x-agentcash-auth-kind": "siwx",
     },
   },

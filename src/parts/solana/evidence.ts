@@ -16,9 +16,12 @@ import {
 import { commitmentOf } from "./config.ts";
 import { type Transfer, transferIn } from "./payment.ts";
 
-/** Slots, about a minute, by which jobgate's node may have been behind the payer's when the payment began. */
+/**
+ * Number of slots, about a minute, by which jobgate's node may have lagged behind the payer's node when the payment
+ * began.
+ */
 const MAX_LAG_SLOTS = 150;
-/** Slots after which every blockhash has expired, slots without a block included. */
+/** Number of slots after which every blockhash has expired, including slots without a block. */
 const LIFETIME_SLOTS = 300;
 /** Bounds of the search for a transaction. */
 const MAX_PAGES = 20;

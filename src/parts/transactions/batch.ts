@@ -59,7 +59,7 @@ const MAX_UNMINED = 64;
 export const RETRY_MS = 1_000;
 /** Number of estimates after which a transaction that the node refuses for reasons other than a revert is dropped. */
 const MAX_REFUSED_ESTIMATES = 20;
-/** Longest reason that is kept of the node's words. */
+/** Longest part of a node's words that is kept as reason. */
 const MAX_REASON_LENGTH = 300;
 
 /**

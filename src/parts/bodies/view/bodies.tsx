@@ -52,7 +52,7 @@ function Content(content: GetCallContentResponse) {
   );
 }
 
-/** Bytes from outside, as text and never as markup. */
+/** Shows bytes from outside as text, and never as markup. */
 function Bytes({ name, bytes, size }: { name: string; bytes: Uint8Array | undefined; size: bigint }) {
   if (bytes === undefined) return <p class="muted">{name}: not kept</p>;
   const isCut = BigInt(bytes.length) < size;

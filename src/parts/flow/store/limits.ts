@@ -25,7 +25,10 @@ const LIMITS: Table<LimitRow, "job_id"> = {
  */
 const PARTS = 100;
 
-/** Time for which a claim may wait for the row of its job, while claims that began later have written the row. */
+/**
+ * Longest time for which a claim waits for the row of its job. During the wait, claims that began later may write the
+ * row first.
+ */
 const LATE_MS = 10_000;
 
 export const limitsSchema = ({ schema, churning }: SchemaDialect): string => `

@@ -7,7 +7,7 @@ import { Ago, Badge, CallLink, SECOND_MS } from "../../../page/tools/format.tsx"
 import { href, type PartView } from "../../../page/tools/route.ts";
 
 const PATH = "held-keys";
-/** Most keys that are shown, which is the most of one answer. */
+/** Most keys that are shown, because one answer has no more keys. */
 const MOST = 500;
 
 /** List of the keys that are held by a dead letter or paused, with buttons to resume them, and a form to pause a key. */

@@ -206,7 +206,10 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   }
 }
 
-/** Returns true for a text that the configuration would replace by a variable or a file, which a description must not read. */
+/**
+ * Returns true for a text that the configuration would replace by a variable or a file. A description must not read
+ * variables and files.
+ */
 const isReference = (text: string) => /^(env|file):/.test(text);
 
 function oneLine(value: unknown, most: number): string | undefined {

@@ -104,7 +104,10 @@ function salesText(revenue: GetRevenueResponse["revenue"]): string {
 /** Most jobs and endpoints whose refusals are shown. */
 const MAX_REFUSING = 5;
 
-/** Requests that this process refused since its start by job and webhook endpoint, the most first. Empty if there are none. */
+/**
+ * Numbers of requests that this process has refused since its start, by job and webhook endpoint, the highest number
+ * first. Empty if there are none.
+ */
 export function refusalsText(
   endpoints: readonly (Pick<ListEndpointsResponse["endpoints"][number], "path" | "origin" | "name"> & {
     readonly refusals: readonly { readonly code: string; readonly count: bigint }[];

@@ -75,7 +75,10 @@ export function Chart({ label, times, series, height, isBars = false, children }
   );
 }
 
-/** All times of the data, but not less than the shortest axis. The first and the last bar are whole. */
+/**
+ * Returns the times that the axis shows: all times of the data, and at least the shortest axis. The first and the last
+ * bar are shown whole.
+ */
 function shownTimes({ data: [times] }: uPlot, isBars: boolean): [number, number] {
   const to = times.at(-1) ?? Date.now() / 1_000;
   const [from = to, second = from] = times;

@@ -7,7 +7,7 @@ import { Shell } from "./shell.tsx";
 
 /** Shows the page until jobgate rejects the token. */
 function App() {
-  /** Reason to ask for a token, empty for the first token; undefined while no request was rejected. */
+  /** Reason why a token is requested; empty for the first token. Undefined while no request was rejected. */
   const [refusal, setRefusal] = useState<string>();
   if (refusal !== undefined) {
     const logIn = (token: string) => {

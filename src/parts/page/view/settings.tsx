@@ -86,7 +86,7 @@ function RateState({ usable, asOf, problem }: Rate) {
   );
 }
 
-/** The values of one table of the configuration, and its tables after it, each under its path in the file. */
+/** Shows the values of one table of the configuration. The tables within it follow, each under its path in the file. */
 function Group({ name, table }: { name: string; table: JsonObject }) {
   const entries = Object.entries(table);
   const tables = entries.flatMap(([key, value]) => {

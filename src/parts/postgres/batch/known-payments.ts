@@ -9,7 +9,7 @@ import { keyColumns, nameColumns, PAYMENT_COLUMN_LIST } from "./payment-keys.ts"
 type LockedRow = PaymentRow & {
   readonly state_before: PaymentRow["state"];
   readonly is_watched: boolean;
-  /** True if another payment holds its name. */
+  /** True if another payment holds the purchase name of this payment. */
   readonly is_name_taken: boolean;
   /** True if a runner acked the JobCall of the payment. Read only for deferred payments. */
   readonly has_succeeded: boolean;

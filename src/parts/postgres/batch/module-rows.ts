@@ -9,7 +9,7 @@ type AnyRow = Readonly<Record<string, SqlValue>>;
 
 /** A row that a batch may read or write. */
 interface Held {
-  /** The database had the row when it was locked. */
+  /** True if the database had the row when the row was locked. */
   isKnown: boolean;
   isChanged: boolean;
   row: AnyRow | undefined;

@@ -1,7 +1,7 @@
 import { type KeyOrder, type NewCall, packBytes } from "../../../store/new-call.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 
-// Each job's text is sent once: the driver escapes every element of an array of texts.
+// Each job's text is sent once, because the driver escapes every element of an array of texts.
 const INSERT_CALLS = statement(
   "insert_calls",
   `INSERT INTO jobgate.job_calls (call_id, origin, job_id, service_id, state, enqueued_at)

@@ -88,7 +88,7 @@ export interface RefundSum {
 export interface Refund {
   readonly callId: number;
   readonly state: RefundState;
-  /** No approval is needed, or the operator approved. */
+  /** True if no approval is needed, or if the operator approved the refund. */
   readonly isApproved: boolean;
   /** CAIP-2. */
   readonly network: string;

@@ -62,7 +62,8 @@ export async function resultView(result, contentType, callId) {
 }
 
 /**
- * Link that saves a file. Its type is neutral, because a page that is opened in a tab would be of this origin.
+ * Link that saves a file. The type of the file is neutral, because a page that is opened in a tab would have this
+ * origin.
  * @param {BlobPart} content
  * @param {string} name
  * @param {string} label

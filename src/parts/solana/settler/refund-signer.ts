@@ -41,7 +41,7 @@ const ACCOUNT_RENT = 890_880n;
 const WEI_PER_LAMPORT = 1_000_000_000n;
 /** Bound of the search for a transaction. */
 const MAX_PAGES = 20;
-/** Longest reason that is kept of the node's words. */
+/** Longest part of a node's words that is kept as reason. */
 const MAX_REASON_LENGTH = 300;
 
 /**

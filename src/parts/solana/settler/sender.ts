@@ -70,8 +70,8 @@ const SHARED_QUEUE_MS = 200;
 /** Most transactions that are signed and journalled in one write. */
 const BATCH = 64;
 /**
- * Time from the signature until the first check whether the transaction has expired. Earlier, a node that is behind may not
- * know.
+ * Time from the signature until the first check whether the transaction has expired. Before that time, a lagging node
+ * may not know the blockhash yet.
  */
 const EXPIRES_AFTER_MS = 90_000;
 

@@ -15,8 +15,9 @@ export interface Settlement {
 /** Highest price of a compute unit, in millionths of a lamport: the limit of the official facilitator. */
 const MAX_UNIT_PRICE = 5_000_000n;
 /**
- * Most that the compute units of a payment may cost the fee payer, in millionths of a lamport: 0.0001 SOL, which the highest price
- * costs for the units of the official client. The payer chooses both, and a transaction may ask for 1.4 million units.
+ * Highest cost of a payment's compute units for the fee payer, in millionths of a lamport. It is 0.0001 SOL, which the
+ * units of the official client cost at the highest price. The payer chooses the number of units and their price, and a
+ * transaction may request 1.4 million units.
  */
 const MAX_UNITS_COST = 100_000n * 1_000_000n;
 
