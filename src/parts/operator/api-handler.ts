@@ -25,7 +25,7 @@ import type { History } from "./history.ts";
 import { OperatorApi } from "./service.ts";
 import type { OperatorSources } from "./sources.ts";
 
-/** Largest request; the longest one has 1000 call IDs. */
+/** Largest request in bytes. The longest request that jobgate accepts has 1000 call IDs. */
 const MAX_REQUEST_BYTES = 64 * 1024;
 
 /** Most characters of an unknown method's name that its refusal repeats. */

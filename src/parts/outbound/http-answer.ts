@@ -24,7 +24,7 @@ export type HttpOutcome =
   | {
       readonly kind: "lost";
       readonly reason: string;
-      /** A part of an answer had come. */
+      /** True if a part of an answer had arrived. */
       readonly hasBegun: boolean;
     }
   /** There was no connection, so the server has not received the request. */

@@ -45,7 +45,7 @@ export type RunOutcome =
       readonly kind: "done";
       readonly result: JobResult | undefined;
       readonly charge: Charge | undefined;
-      /** The result's body is the body of the answer, which was stored while it arrived. */
+      /** True if the body of the result is the body of the answer, which was stored while it arrived. */
       readonly hasWrittenBody?: true;
     }
   | { readonly kind: "failed"; readonly reason: string; readonly blame: Blame }
@@ -92,7 +92,7 @@ export type Asked =
   | {
       readonly kind: "request";
       readonly message: HttpMessage;
-      /** The body of the answer is stored while it arrives, and the outcome lacks it. */
+      /** True if the body of the answer is stored while it arrives. The outcome then lacks the body. */
       readonly isWritten?: true;
       readonly passing?: AnswerPassing | undefined;
       /** @param now Unix milliseconds */

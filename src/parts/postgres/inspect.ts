@@ -7,7 +7,7 @@ import { Servers } from "./connection/servers.ts";
 import { schemaVersion as readVersion } from "./migrate.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 
-/** Limit of one count: millions of rows take seconds. */
+/** Time limit of one count. Counting millions of rows takes seconds. */
 const COUNT_MS = 300_000;
 
 /** @throws Error when the database cannot be reached, or has no store */

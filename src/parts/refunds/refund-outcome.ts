@@ -16,7 +16,7 @@ export interface RefundFacts {
   readonly confirmations: bigint;
   /** Reason why the transfer would revert now, in the chain's words; undefined if it does not. */
   readonly revert: string | undefined;
-  /** The account holds the tokens. */
+  /** True if the account holds enough tokens for the refund. */
   readonly hasFunds: boolean;
 }
 

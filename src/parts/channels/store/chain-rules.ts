@@ -26,7 +26,7 @@ export function merged(
 ): SeenChannel {
   const counted = BigInt(row.balance);
   const isBehind = BigInt(confirmed.balance) < counted && BigInt(latest.balance) >= counted;
-  // A withdrawal has ended once both blocks show the rest that it has left.
+  // A withdrawal has ended once the newest and the confirmed block show the balance that the withdrawal has left.
   const isSame = latest.balance === confirmed.balance;
   return {
     ...confirmed,

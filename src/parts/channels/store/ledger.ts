@@ -38,7 +38,7 @@ export interface ChannelLedger extends OperatedChannels {
   listDueChannels(
     network: string,
     page: {
-      /** Only channels whose claims do not wait for more charges. */
+      /** True for only the channels whose claims do not wait for more charges. */
       readonly isUrgent: boolean;
       readonly after: DuePlace | undefined;
       readonly limit: number;

@@ -44,7 +44,10 @@ export interface FoundKey extends KeyName {
   readonly callId: number | undefined;
 }
 
-/** Counts of the keys of one owner that have a row, and of the JobCalls that wait for earlier JobCalls of their keys. */
+/**
+ * Number of an owner's keys that have a row, and number of the owner's JobCalls that wait for earlier JobCalls of their
+ * keys.
+ */
 export interface KeyCounts {
   readonly owner: string;
   readonly keys: number;

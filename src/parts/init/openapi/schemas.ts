@@ -81,7 +81,7 @@ function withRequired({ required, ...schema }: Schema): Schema {
   return left.length === 0 ? schema : { ...schema, required: left };
 }
 
-/** Converts the exclusive bounds of OpenAPI 3.0, a number and a boolean, to one number. */
+/** Converts the exclusive bounds of OpenAPI 3.0 to JSON Schema: a number and a boolean become one number. */
 function withBounds(schema: Schema): Schema {
   const { exclusiveMinimum, exclusiveMaximum, minimum, maximum, ...others } = schema;
   return {

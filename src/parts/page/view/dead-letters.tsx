@@ -249,7 +249,7 @@ function useDeadLetterActions() {
 /** Progress of an action on a group. */
 interface Done {
   readonly count: number;
-  /** The queue has no room for more. */
+  /** True while the queue has no room for more JobCalls. */
   readonly isWaiting: boolean;
 }
 

@@ -5,7 +5,7 @@ import type { Servers } from "./servers.ts";
 
 /** Announcement of a replica to the other replicas. */
 interface News {
-  /** JobCalls are ready. */
+  /** True if JobCalls are ready. */
   readonly hasWork: boolean;
   /** JobCalls whose leases the replica ended although another replica had granted them. */
   readonly endedCallIds: readonly number[];
