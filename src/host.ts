@@ -23,7 +23,7 @@ import type { Methods } from "./x402/methods/methods.ts";
 import type { PreparedShop } from "./x402/open-shop.ts";
 import type { LoadX402Parts } from "./x402/part.ts";
 
-/** The core and the parts beside it. Knows no part by its name. */
+/** The core and the parts beside it. This class refers to no part by name. */
 export class Gateway {
   readonly #telemetry: OfferedTelemetry | undefined;
   readonly #store: Store;

@@ -26,9 +26,9 @@ export class NoAnvil extends Error {
 }
 
 /**
- * Starts anvil on 127.0.0.1, in a process that cannot outlive this one. It mines a block for each transaction at once,
- * unless its arguments say otherwise.
- * @throws NoAnvil when it is not installed; another error, with what it printed, when it does not start
+ * Starts anvil on 127.0.0.1, in a process that cannot outlive this one. anvil mines a block for each transaction at
+ * once, unless its arguments select another way.
+ * @throws NoAnvil when anvil is not installed. Another error, with the output of anvil, when anvil does not start
  */
 export async function startChain(options: {
   readonly chainId: number;

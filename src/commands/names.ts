@@ -10,7 +10,7 @@ export interface Names {
    * job: `POST /words`.
    */
   readonly job: (job: { origin: string; serviceId: bigint; jobId: bigint | number }) => string;
-  /** Name of a network, or its CAIP-2 ID if it has none: `Base Sepolia`. */
+  /** Name of a network, such as `Base Sepolia`. A network without a name has its CAIP-2 ID here. */
   readonly network: (network: string) => string;
   /** Name and CAIP-2 ID of a network: `Base Sepolia, eip155:84532`. */
   readonly networkInFull: (network: string) => string;

@@ -125,7 +125,7 @@ function refusalOf(
     ]);
   }
   if (code === Code.InvalidArgument) return new InvalidArgumentError(message);
-  // The operator's API always names what it did not find; another server leaves the message empty.
+  // The operator's API always names the thing that it did not find. An empty message comes from another server.
   if (code === Code.NotFound && message !== "") return new Refusal([message]);
   if (code === Code.NotFound || code === Code.Unimplemented)
     return unreachable(where, "the server there is not the operator's API");

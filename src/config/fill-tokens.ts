@@ -8,8 +8,8 @@ import { networkName, TOKEN_PRESETS, type TokenPreset } from "./token-presets.ts
 import type { TokenTable, X402Table } from "./x402.ts";
 
 /**
- * Fills each accepted token from its preset, and its transfer method as the SDK does. Reports unknown presets, values that
- * differ from the preset, missing values, and mistakes that the method finds.
+ * Fills each accepted token from its preset. Fills the token's transfer method as the SDK does. Reports unknown
+ * presets, values that differ from the preset, missing values, and mistakes that the method finds.
  */
 export function fillTokens(tables: ConfigTables, mistakes: MistakeList): ConfigTables {
   const { x402, methods } = tables;

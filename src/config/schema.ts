@@ -15,9 +15,9 @@ import { needs } from "./wrong-value.ts";
 import { jobPricingSchema, type TokenTable, x402Schema } from "./x402.ts";
 
 /*
- * The keys of the core in the configuration file, with their types and defaults. Each key is spelled as in the Config that comes out;
- * the file has it in snake case, and has seconds where the Config has milliseconds (`leaseMs` is `lease_secs`).
- * rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
+ * The keys of the core in the configuration file, with their types and defaults. Each key is spelled as in the resulting
+ * Config. The file has the key in snake case, and has seconds where the Config has milliseconds (`leaseMs` is
+ * `lease_secs`). rules/ checks keys against each other. A test compares the keys with docs/configuration.md.
  */
 
 /** A listener that requires a token still requires a token after a reload, because the listener keeps its address. */

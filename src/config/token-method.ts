@@ -22,7 +22,7 @@ export interface TokenMethod extends TransferMethod {
 /** Context of an accepted token, for the check of its method. */
 export interface TokenContext {
   readonly place: Place;
-  /** Source of the token's method: its entry or its preset; undefined for a default. */
+  /** Source of the token's method: the token's entry or its preset. Undefined if the method is a default. */
   readonly namedBy: "entry" | "preset" | undefined;
   /** All accepted tokens. */
   readonly tokens: readonly (TokenTable | undefined)[];

@@ -99,7 +99,7 @@ export class EventHub {
   }
 
   /**
-   * @param listener must be quick and not throw: it runs inside the work that it watches
+   * @param listener must be quick and must not throw, because it runs inside the work that it watches
    * @param kinds the kinds that it receives; default: all
    * @returns a function that ends the subscription
    */

@@ -105,7 +105,7 @@ export interface SpanStart {
    * ignored. Without a carrier the span is a child of the current span.
    */
   readonly carrier?: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** Also links the span to the carrier's context, for work that another request began. */
+  /** If true, the span is also linked to the carrier's context, for work that another request began. */
   readonly linked?: boolean;
 }
 
@@ -127,6 +127,6 @@ export interface Tracing {
   begin(start: SpanStart): Span & { end(): void };
   /** W3C `traceparent` of the current span; undefined outside of a span. */
   traceparent(): string | undefined;
-  /** Sends the remaining spans, as far as a few seconds allow. Never rejects. */
+  /** Sends as many of the remaining spans as it can send in a few seconds. Never rejects. */
   stop(): Promise<void>;
 }

@@ -76,7 +76,7 @@ function carriesToken(authorization: string | undefined, tokens: readonly string
 type Tls = NonNullable<RunnerConfig["tls"]>;
 
 /**
- * Certificates of a server that change while it runs. Connections that are opened later see the new certificates.
+ * Certificates of a server that change while it runs. Connections that are opened later get the new certificates.
  *
  * With `clientCa`, a connection without a valid certificate is not cut. {@link Authentication} answers its calls, so
  * that the runner's author sees what is wrong. `ServerCredentials.createSsl` can do neither.

@@ -159,7 +159,7 @@ export class Dispatcher {
   }
 
   /**
-   * Closes a stream that has ended: its unfinished JobCalls go to the next subscriber. Safe to call twice.
+   * Closes a stream that has ended. The stream's unfinished JobCalls go to the next subscriber. Safe to call twice.
    * @param options `excused` if the runner has not begun any of the JobCalls
    */
   unsubscribe(subscription: Subscription, { excused } = { excused: false }): void {

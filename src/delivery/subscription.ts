@@ -161,7 +161,7 @@ export class Subscription {
 
   /**
    * Writes a JobCall to the stream, now or once it has drained, and then calls `onWritten`.
-   * @param isHeld true if the JobCall also waits for {@link admit}; it occupies its slot while it waits
+   * @param isHeld true if the JobCall also waits for {@link admit}. The JobCall occupies its slot while it waits
    */
   deliver(call: ClaimedCall, lease: OutLease, onWritten: () => void, isHeld = false): void {
     this.#out.add(lease);

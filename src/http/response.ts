@@ -102,7 +102,9 @@ export function sendWhole(
   outgoing.end(body);
 }
 
-/** Rejects when the stream fails; the connection is then cut, so that the answer does not pass for complete. */
+/**
+ * Rejects when the stream fails. The connection is then cut, so that the client does not take the answer for complete.
+ */
 export async function sendStream(
   outgoing: ServerResponse,
   { status, headers = {}, stream }: StreamingResponse,
@@ -154,8 +156,8 @@ export function endWithReader({ socket }: IncomingMessage, outgoing: ServerRespo
 const queued = new WeakMap<Socket, Set<ServerResponse>>();
 
 /**
- * Emits "close" on a pipelined answer when its connection ends. Node does that only for the first answer in the queue;
- * the other answers would never close, and their exchanges would never end.
+ * Emits "close" on a pipelined answer when its connection ends. Node itself emits it only for the first answer in the
+ * queue, so the other answers would never close, and their exchanges would never end.
  */
 export function closeWithConnection({ socket }: IncomingMessage, outgoing: ServerResponse): void {
   // Only the first answer in the queue already has the socket.
@@ -240,7 +242,7 @@ export class UntakenAnswers {
   }
 }
 
-/** Connections that are kept open, and whether Node would have ended them. */
+/** Connections that are kept open. `isEnding` is true if Node would have ended the connection. */
 const kept = new WeakMap<Socket, { isEnding: boolean }>();
 
 /** Keeps open a connection that its client has half-closed, because only an open connection shows a reset. */

@@ -37,8 +37,8 @@ import { ClientGone, Incoming, Uploads } from "./uploads.ts";
 const UNNAMED: TableOwner = { listener: "http" };
 
 /**
- * One socket that serves the routes mounted on it. Gateways configured with one address share one server:
- * it listens from the first mount to the last unmount.
+ * One socket that serves the routes mounted on it. Gateways configured with one address share one server. The server
+ * listens from the first mount to the last unmount.
  */
 export class HttpServer {
   readonly #address: BindAddress;

@@ -23,7 +23,7 @@ export async function readPage<Item extends { readonly id: number } | { readonly
   return { items, nextPageToken: next === undefined ? "" : String(next) };
 }
 
-/** ID of an entry: its own ID if it has one, or else the ID of its call. */
+/** ID of an entry. An entry without an ID of its own has the ID of its call. */
 function idOf(item: { readonly id: number } | { readonly callId: number }): number {
   return "id" in item ? item.id : item.callId;
 }

@@ -8,8 +8,8 @@ export type OperationOutcome =
 
 export interface GroupCommitOptions<Operation> {
   /**
-   * Makes one batch durable and returns one outcome per operation, in their order.
-   * When it rejects, none of the batch was committed, unless the error is an UnknownOutcomeError.
+   * Makes one batch durable and returns one outcome per operation, in their order. When the commit rejects, no
+   * operation of the batch was committed, unless the error is an UnknownOutcomeError.
    */
   readonly commit: (batch: readonly Operation[]) => Promise<readonly OperationOutcome[]>;
   /** Number of batches in progress at the same time. If it is above 1, batches can commit in any order. */

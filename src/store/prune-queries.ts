@@ -13,7 +13,7 @@ const CLOCK_MARGIN_SECS = 86_400;
 /** An entry that a step reads. */
 export interface PruneRow {
   readonly call_id: number;
-  /** The time rises with the call ID, except between neighbours. */
+  /** Times rise with call IDs, except between neighbouring entries. */
   readonly begun_at: number;
   readonly is_old: 0 | 1;
 }

@@ -12,14 +12,14 @@ import type { RefusedPaymentLog } from "./contract/refused-payments.ts";
 import type { CalledJob, WorkQueue } from "./contract/work-queue.ts";
 
 /**
- * The middle of jobgate. Everything in the store survives, and jobgate has promised nothing that is not in it.
+ * The middle of jobgate. Everything in the store survives, and jobgate has promised nothing that is not in the store.
  *
  * Every method that changes something resolves only once the change is durable. When it rejects with a
  * `GatewayError("store_unavailable")`, the change was not made. With any other error the outcome is unknown, because a
  * store on another machine can be lost while it commits. Expected outcomes (a full queue, a payment that is known
  * already) are values in the returned union; only a store that does not work rejects.
  *
- * Each method but a few is an operation of operations.ts, which both dialects implement. The modules of parts add further
+ * Most methods are operations of operations.ts, which both dialects implement. The modules of parts add further
  * operations.
  */
 export interface Store

@@ -2,8 +2,8 @@ import { YOUNG_MS } from "./contract/payment-journal.ts";
 import type { ListDialect } from "./list-dialect.ts";
 
 /*
- * SQL of both dialects for the limits on payments: it counts payments, and sums their amounts. A deferred payment is open until
- * it is settled or released.
+ * SQL of both dialects that counts payments and sums their amounts, for the limits on payments. A deferred payment is
+ * open until it is settled or released.
  */
 
 type Dialect = Pick<ListDialect, "schema" | "indexedBy">;

@@ -10,7 +10,7 @@ export const MINUTE_MS = 60 * SECOND_MS;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 
-/** Time since a moment, kept current; its title has the exact moment. */
+/** Time since a moment, which is kept current. The title of the element is the exact moment. */
 export function Ago({ time, suffix = " ago" }: { time: Timestamp | undefined; suffix?: string }) {
   const at = time === undefined ? undefined : timestampMs(time);
   const now = useNow();
@@ -61,7 +61,7 @@ export function readJob(text = ""): { readonly serviceId?: bigint; readonly jobI
   return serviceId && jobId ? { serviceId: BigInt(serviceId), jobId: BigInt(jobId) } : {};
 }
 
-/** Returns the title or name of a job, or its numbers if the configuration has neither. */
+/** Returns the title or name of a job. If the configuration has neither, returns the job's IDs. */
 export function useJobName(): (job: JobKey) => string {
   const endpoints = useEndpoints().data?.endpoints ?? [];
   const names = new Map<string, string>();

@@ -6,8 +6,8 @@ import type { PaymentKey } from "../../core/payment.ts";
  */
 export interface AdoptionLedger {
   /**
-   * Adopts a payment that is not in the journal. `changed` is false if the payment was already adopted; the first adoption
-   * is kept.
+   * Adopts a payment that is not in the journal. `changed` is false if the payment was already adopted. The first
+   * adoption is then kept.
    */
   adoptPayment(adopted: AdoptedPayment): Promise<AdoptPaymentOutcome>;
 

@@ -96,9 +96,9 @@ export interface CallState {
   /** JSON of the settlement response that the client got; undefined if the client got no settlement response. */
   readonly settlement?: string;
   /**
-   * `expired`: the call was paid for, and its outcome is no longer kept. A call that is charged after it ran has `succeeded`
-   * only once its charge is certain, and has `failed` if the charge cannot be collected, because the client gets the result
-   * only for the money.
+   * `expired`: the call was paid for, and its outcome is no longer kept. A call that is charged after it ran has
+   * `succeeded` only once its charge is certain, because the client gets the result only for the money. Such a call has
+   * `failed` if the charge cannot be collected.
    */
   readonly state: "held" | "queued" | "running" | "succeeded" | "failed" | "expired";
   readonly attempt: number;

@@ -26,8 +26,9 @@ export interface WorkQueue {
   ack(lease: Lease, result?: JobResult, charge?: Charge): Promise<AckedLease>;
 
   /**
-   * Stores the next chunk of a result that is too large for one write, while its lease holds. The {@link ack} of this lease
-   * says by {@link JobResult.storedBytes} that the result is in the chunks. Chunks that no ack refers to are deleted.
+   * Stores the next chunk of a result that is too large for one write. The lease must still hold. The {@link ack} of
+   * this lease says by {@link JobResult.storedBytes} that the result is in the chunks. Chunks that no ack refers to are
+   * deleted.
    * @param place position of the chunk, from 0. A chunk replaces an earlier chunk at its position
    * @param bytes `RESULT_CHUNK_BYTES`; the last chunk may have fewer
    */

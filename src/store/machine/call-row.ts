@@ -71,8 +71,8 @@ export interface CallRows {
 export const NO_LEASE = { visible_at: null, lease_token: null, subscriber: null, claimed_at: null };
 
 /**
- * Decides about a JobCall whose lease or delay is over: it becomes ready, or a dead letter if its attempts are used up. A
- * suspect stays delayed until it is claimed.
+ * Decides about a JobCall whose lease or delay is over. The JobCall becomes ready, or a dead letter if its attempts are
+ * used up. A suspect stays delayed until it is claimed.
  * @returns undefined if nothing changes
  */
 export function whenDue(row: CallRow, now: number, maxAttempts: number): CallRow | undefined {

@@ -53,7 +53,8 @@ export const AUTHORIZATION_ENDED = "the payment's authorization ends before the 
 
 /**
  * Returns the charge for a job that still runs when its payment's authorization is about to end. If the runner names
- * charges, the job is charged the amount that it reported so far. Otherwise, an unfinished job is charged nothing.
+ * charges, the job is charged the amount that the runner last reported. Otherwise, an unfinished job is charged
+ * nothing.
  * @returns undefined if the job ends, and its payment is released
  */
 export function chargeAtEnd(

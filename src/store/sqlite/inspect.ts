@@ -30,7 +30,7 @@ const SKIPPED_CALL_IDS = 1_000_000_000;
 
 /**
  * Opens a store only for reading. A connection that may write would copy the log into the file and delete the log when
- * it is closed, even if a running jobgate still uses both because its file was moved.
+ * the connection is closed. If the file was moved, a running jobgate may still use both.
  * @throws Error when there is no such store, or it cannot be read while jobgate runs
  */
 export function inspectSqlite(path: string): StoreInspection {

@@ -154,7 +154,7 @@ export function saleText(job: ListedJob, seller: Pick<Seller, "promises">, unit:
 
 /**
  * Returns the conditions of a job that buyers should know in addition to its price: the consequence of a failure, and
- * peculiarities of its answer and its buyers.
+ * peculiarities of the job's answer and of its buyers.
  */
 export function conditionsOf(
   {

@@ -108,9 +108,10 @@ export interface NetworkDescription {
 }
 
 /**
- * A transfer method defines what a payer signs to move a token, which offers the signature pays, what the chain shows of the
- * payment, and which charges are possible. The core has EIP-3009; a part adds another method by `Part.method`. Tokens,
- * offers and stored payments name it in `transferMethod`, and only methods and parts depend on which method it is.
+ * A transfer method defines what a payer signs to move a token, which offers the signature pays, what the chain shows
+ * of the payment, and which charges are possible. The core has EIP-3009; a part adds another method by `Part.method`.
+ * Tokens, offers and stored payments name their method in `transferMethod`, and only methods and parts depend on which
+ * method it is.
  */
 export interface Method extends TransferMethod {
   /** Extensions of x402 that a facilitator may list for payments by this method. */

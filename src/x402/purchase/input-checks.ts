@@ -31,7 +31,10 @@ interface InputSchema {
   readonly compiled: BodySchema;
 }
 
-/** Problems of a body; or the milliseconds after which its client may resend the body, because it was not checked. */
+/**
+ * Problems of a body. A number means that the body was not checked: its client may resend it after so many
+ * milliseconds.
+ */
 type Outcome = readonly BodyProblem[] | number;
 
 /**

@@ -135,8 +135,8 @@ export class JobRoute {
   }
 
   /**
-   * Answers a payment that bought the job: with its result if the client or the job waits for it, and it arrives or begins
-   * to arrive in time.
+   * Answers a payment that bought the job. The answer is the job's result if the client or the job waits for the
+   * result, and the result arrives or begins to arrive in time.
    * @throws GatewayError `settlement_failed`, `settlement_unknown`: the job is done, and its charge is not certain;
    * `call_failed`: the job failed, and is not charged; `result_not_kept`: the result was sent before
    */

@@ -24,7 +24,7 @@ interface Parts extends StepParts {
 /** A payment that bought a run of a job, now or in an earlier request. */
 export type AcceptedPayment = Extract<PaymentOutcome, { kind: "accepted" }>;
 
-/** Buys runs of jobs. Every refusal comes before any money moves; the first that applies is the answer. */
+/** Buys runs of jobs. Every refusal comes before any money moves. The first refusal that applies is the answer. */
 export class Purchase {
   readonly #parts: Parts;
   readonly #steps: ReturnType<typeof purchaseSteps>;

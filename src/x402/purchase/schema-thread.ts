@@ -11,7 +11,7 @@ export class SchemaThread {
 
   /**
    * Checks a body. Call it only when the last check has ended.
-   * @throws Error when the thread died; the next call starts another
+   * @throws Error when the thread died. The next call starts another thread
    */
   check(task: SchemaTask): Promise<SchemaAnswer> {
     this.#worker ??= this.#start();

@@ -184,7 +184,10 @@ function stepOf(check: TermsCheck): PurchaseStep {
   };
 }
 
-/** If the payment, or another payment under its name, is already known, the answer is its first outcome. */
+/**
+ * If the payment, or another payment under its name, is already known, the answer is the first outcome of the known
+ * payment.
+ */
 async function findEarlier(state: PurchaseState, parts: StepParts): Promise<PaymentOutcome | undefined> {
   const { earlier } = parts;
   const { payment } = state.paid;

@@ -48,8 +48,8 @@ export interface NotedHeader {
   readonly name: string;
   /**
    * Reads a header that a request has.
-   * @returns the note, and a refusal if the value can buy nothing now; the note is still needed, because an earlier payment
-   *   may have it
+   * @returns the note, and a refusal if the value can buy nothing now. The note is still needed then, because an
+   * earlier payment may have this note
    */
   read(values: readonly string[]): { readonly note: string; readonly refusal?: GatewayError };
 }

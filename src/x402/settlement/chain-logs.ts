@@ -71,7 +71,10 @@ export function isOffered(
   return from === key.payer && to === payTo && value === BigInt(amount);
 }
 
-/** Returns the logs of a successful transaction; undefined when the chain does not have it, or it was reverted. */
+/**
+ * Returns the logs of a successful transaction; undefined when the chain does not have the transaction, or the
+ * transaction was reverted.
+ */
 export async function successfulLogs(
   rpc: Rpc,
   transaction: string,

@@ -144,7 +144,9 @@ export class Charges implements BackgroundService {
     return payment?.state === "authorized" ? payment : undefined;
   }
 
-  /** Begins a charge at once if its payment is remembered, so that its buyer does not wait for a query of the journal. */
+  /**
+   * Begins a charge at once if its payment is remembered, so that the buyer does not wait for a query of the journal.
+   */
   #decided(callId: number, amount: string): void {
     const record = this.#parts.settlement.noteCharge(callId, amount);
     const wake = () => this.#loop.wake(GATHER_MS);

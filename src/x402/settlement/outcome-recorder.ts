@@ -179,7 +179,7 @@ export class OutcomeRecorder {
     return { kind: "failed", settlement };
   }
 
-  /** The job was done, and its seller gets nothing for it. */
+  /** Counts and logs a job that was done and for which its seller gets nothing. */
   #noteLoss(intent: JournalledPayment, reason: string): void {
     const { logger, telemetry = NO_TELEMETRY } = this.#parts;
     const { symbol, amount, key } = intent;

@@ -44,9 +44,9 @@ const MAX_ASKED_AT_ONCE = 8;
 const OTHER_REPLICA_MARGIN_MS = 5_000;
 
 /**
- * Decides payments that requests left undecided because they did not see the settlement end: the facilitator, the chain or
- * jobgate itself went away. Also rechecks recent decisions, because the chain may show a different outcome later. Runs in
- * the background, apart from the requests.
+ * Decides payments that requests left undecided, because the facilitator, the chain or jobgate itself became
+ * unavailable before the settlement ended. Also rechecks recent decisions, because the chain may show a different
+ * outcome later. Runs in the background, apart from the requests.
  */
 export class Reconciler implements BackgroundService {
   readonly #parts: Parts;
@@ -147,8 +147,8 @@ export class Reconciler implements BackgroundService {
 
   /**
    * Returns true if a request at another replica may be waiting for the settlement. If this replica also requested
-   * settlement, the facilitator would refuse one of the two requests, possibly the client's. Reading the chain is always
-   * safe.
+   * settlement, the facilitator would refuse one of the two requests, possibly the request for which the client waits.
+   * Reading the chain is always safe.
    */
   #mayBeInProgressElsewhere({ key, fingerprint, ageMs }: UndecidedPayment): boolean {
     const { journal, evidence, inProgress, settleTimeoutMs } = this.#parts;

@@ -48,8 +48,8 @@ export type Rechecked = PaymentOutcome & {
 /** Largest number of decided charges that are remembered until their settlement is requested. */
 const MAX_UNASKED = 20_000;
 /**
- * Age up to which the funds that a purchase has read are treated as current when the purchase ends. Its facilitator may
- * answer late.
+ * Age up to which the payer's funds, which a purchase has read, are treated as current when the purchase ends. They may
+ * be older then, because the facilitator may answer late.
  */
 const MAX_FUNDS_AGE_MS = 500;
 /** Largest number of payments that are remembered while their jobs run. A forgotten payment is read from the journal. */

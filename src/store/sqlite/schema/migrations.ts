@@ -50,8 +50,8 @@ CREATE TABLE ended (
 const TABLES = [CALLS, PAYMENTS, OFFERS, DEFERRED, ADOPTED_AND_REFUSED, UPKEEP].join("");
 
 /**
- * SQL from each version of the schema to the next; the first makes all tables. The file keeps the number of its last
- * migration in `user_version`. A released migration is never edited.
+ * SQL from each version of the schema to the next. The first migration makes all tables. The file keeps the number of
+ * its last migration in `user_version`. A released migration is never edited.
  */
 export const MIGRATIONS: readonly string[] = [TABLES];
 
