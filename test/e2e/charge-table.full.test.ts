@@ -33,18 +33,18 @@ const OF_APIS: readonly Row[] = [
   ["another 3xx, 4xx, 5xx", ["302", "404", "422", "500", "503"]],
   ["401, 402, 407: 502 `api_refused`", ["401", "402", "407"]],
   ["nothing, as no connection is possible: 502 `api_unreachable`", ["unreachable"]],
-  ["nothing for `timeout_secs`, or not all in time: 504 `api_timeout`", ["hangs"]],
+  ["nothing for `timeout_secs`, or only a part in time: 504 `api_timeout`", ["hangs"]],
   ["an answer that is too large: 502 `result_too_large`", ["large"]],
   ["a part of an answer: 502 `api_broke_off`", ["part"]],
   ["no answer on a connection that broke: 502 `outcome_unknown`", ["dies"]],
   ["a charge that cannot be made: 502 `invalid_charge`", ["excess"]],
-  ["any, and the payment is refused when it is settled: 402 `settlement_failed`", [REFUSED]],
+  ["any answer, but the payment is refused when it is settled: 402 `settlement_failed`", [REFUSED]],
 ];
 const OF_RUNNERS: readonly Row[] = [
   ["a result, with a status below 300 if it has one", ["200", "201", "quarter"]],
   ["a result with another status", ["302", "404", "500"]],
   ["nothing: the job is a dead letter", ["fails"]],
-  ["any, and the payment is refused when it is settled: 402 `settlement_failed`", [REFUSED]],
+  ["any end, but the payment is refused when it is settled: 402 `settlement_failed`", [REFUSED]],
 ];
 
 /** The answer of the API, or what a runner does, by the outcome that a path asks for. */
