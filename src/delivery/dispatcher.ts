@@ -30,10 +30,7 @@ export interface DeliveryObserver {
   leaseExpired(): void;
 }
 
-/**
- * Returns why the payer of a JobCall that is charged after it ran cannot pay, so that the JobCall is not delivered.
- * Undefined if the JobCall can be delivered.
- */
+/** Returns why the payer of a JobCall that is charged after it ran cannot pay; undefined if the JobCall can be delivered. */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
 
 const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseExpired: () => undefined };
@@ -202,10 +199,7 @@ export class Dispatcher {
     return new ResultWriter(this.#workQueue, lease);
   }
 
-  /**
-   * Returns the largest charge of each JobCall: null if the runner does not name the JobCall's charge, undefined if the
-   * JobCall is finished.
-   */
+  /** Returns the largest charge of each JobCall: null if its runner names no charge, undefined if the JobCall is finished. */
   ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
     return this.#workQueue.ceilings(callIds);
   }

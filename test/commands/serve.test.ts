@@ -5,6 +5,8 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { loadConfig } from "../../src/commands/serve.ts";
+import { openLog } from "../../src/log/log.ts";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { TOKEN, X402 } from "../config/config-folder.ts";
 import { ROOT } from "../helpers/bundle.ts";
@@ -136,6 +138,19 @@ price = "${price}"
     (await fetch(`${jobgate.x402Url}/x402/jobs/${service}/0/price`)).json();
   expect(await priceIn(1)).toMatchObject({ price: "$0.02" });
   expect(await priceIn(2)).toMatchObject({ code: "job_not_found" });
+});
+
+test("No line of the log has a secret of the configuration that serve has read", async () => {
+  const folder = await testFolder();
+  const path = join(folder, "jobgate.toml");
+  await writeFile(path, config("/hooks/a").replace("env:TOKEN", "hunter2-hunter2"));
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const log = openLog({ level: "trace", format: "json", destination });
+  await loadConfig({ config: path }, log);
+  log.logger.warn("is hunter2-hunter2 right?");
+  expect(lines.at(-1)).toMatch(/"msg":"is .+ right\?"/);
+  expect(lines.join("")).not.toContain("hunter2");
 });
 
 test("A signal ends the wait for a Postgres that is not there", async () => {

@@ -88,7 +88,7 @@ const GARBAGE: [string, () => string][] = [
   ["both kinds of payload at once", () => edited('"payload":{', '"payload":{"permit2Authorization":{},')],
 ];
 
-/** What is no payment in any place. What is wrong within a payment is found by the same code in each place. */
+/** Inputs that no place accepts as a payment. The same code finds mistakes within a payment in each place. */
 const UNREADABLE = GARBAGE.slice(0, 14);
 
 describe("Garbage", () => {

@@ -5,38 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { startJobgate } from "../helpers/jobgate-process.ts";
+import { CLOSED_FACILITATOR, SALES_CONFIG } from "../helpers/small-configs.ts";
 
 const CLIENTS = 8;
 const WEBHOOKS = 200;
 const SECRET = "It's a Secret to Everybody";
-const CONFIG = `
-service_id = 1
-[store]
-url = "sqlite:jobs.db"
-[runner]
-bind_address = "127.0.0.1:0"
-[operator]
-bind_address = "127.0.0.1:0"
-[x402]
-bind_address = "127.0.0.1:0"
-facilitator_url = "http://127.0.0.1:9"
-default_invocation_mode = "public_paid"
-[[x402.accepted_tokens]]
-token = "USDC"
-network = "base"
-pay_to = "0x1111111111111111111111111111111111111111"
-[[jobs]]
-job_index = 0
-price = "$0.01"
-input = { schema = "$DIR/schema.json" }
-[webhooks]
-bind_address = "127.0.0.1:0"
-[[webhooks.endpoints]]
-path = "/hooks/a"
-job_id = 2
-auth = "hmac-sha256"
-secret = "${SECRET}"
-`;
+const CONFIG = `${SALES_CONFIG}${CLOSED_FACILITATOR}`
+  .replace('price = "$0.01"', 'price = "$0.01"\ninput = { schema = "$DIR/schema.json" }')
+  .replace('auth = "none"', `auth = "hmac-sha256"\nsecret = "${SECRET}"`);
 
 /** Sends a request from one of the loopback addresses. @returns the status */
 function send(
@@ -76,9 +52,9 @@ it("Bodies that are slow to check, 8 clients at once → a fifth of the time at 
     const signature = createHmac("sha256", SECRET).update(body).digest("hex");
     const sentAt = performance.now();
     const headers = { "x-hub-signature-256": `sha256=${signature}` };
-    expect(await send(`${jobgate.webhooksUrl}/hooks/a`, { localAddress: "127.0.0.1", headers, body })).toBe(
-      202,
-    );
+    expect(
+      await send(`${jobgate.webhooksUrl}/hooks/alerts`, { localAddress: "127.0.0.1", headers, body }),
+    ).toBe(202);
     took.push(performance.now() - sentAt);
   }
   isOver = true;

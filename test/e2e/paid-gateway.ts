@@ -156,7 +156,7 @@ export interface PaidGatewayOptions extends StartOptions {
   readonly leaseSecs?: number;
   /** Periods of a jobgate within this process. */
   readonly periods?: Partial<X402Periods>;
-  /** Of a jobgate within this process. Default: info. */
+  /** Level of the log of a jobgate within this process. Default: info. */
   readonly logLevel?: "info" | "trace";
   /** Default: acks each JobCall. */
   readonly handle?: JobHandler;

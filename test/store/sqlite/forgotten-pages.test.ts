@@ -49,7 +49,7 @@ async function forget(store: Store, callId: number): Promise<void> {
 /** A text that repeats in each page of a result, and nowhere else. */
 const newMark = () => randomBytes(32);
 
-/** Whether a mark stands in the database or its log. */
+/** Returns true if the database or its log has a mark. */
 const isFound = (path: string, mark: Buffer): boolean =>
   [path, `${path}-wal`].some((file) => existsSync(file) && readFileSync(file).includes(mark));
 
