@@ -61,7 +61,7 @@ export const OTHER_METHOD: Method = {
 export const OTHER_SCHEME: CeilingScheme = {
   name: "upto",
   extraFor: (facilitatorAddress) => ({ facilitatorAddress }),
-  settlerIn: (extra) => extra?.facilitatorAddress as string | undefined,
+  facilitatorAddressIn: (extra) => extra?.facilitatorAddress as string | undefined,
   settledBy() {
     throw new Error("not in this process");
   },

@@ -77,7 +77,6 @@ export const payload = z
       validAfter: validAfter ?? 0n,
       validBefore: validBefore ?? 0n,
       nonce,
-      settler: undefined,
       fingerprint: hash("sha256", parts.join()),
       details: voucher,
     };

@@ -10,7 +10,7 @@ import { loadConfig } from "../../load-config.ts";
 /** Chain ID of Base Sepolia, because official clients know its USDC. */
 export const CHAIN_ID = 84532;
 /* Accounts that anvil funds. Their private keys are public, because `cast` and every tutorial print them. */
-const SETTLER_KEY = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
+const FACILITATOR_KEY = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
 export const PAYEE = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 export const WEBHOOK_PATH = "/hooks/alerts";
 
@@ -131,7 +131,7 @@ function inSandbox(
   };
   const facilitator = {
     local: true,
-    signer: { private_key: SETTLER_KEY },
+    signer: { private_key: FACILITATOR_KEY },
     rpc_urls: { "base-sepolia": rpcUrl },
     max_fee_per_gas_gwei: "100",
   };

@@ -69,8 +69,8 @@ export class FacilitatorHealth {
    * Returns the account that settles by the scheme of ceilings on a network; undefined if there is no such account, or
    * it is not known yet.
    */
-  settlerOn(network: string): string | undefined {
-    return this.#kinds.settlerOn(network);
+  facilitatorAddressOn(network: string): string | undefined {
+    return this.#kinds.facilitatorAddressOn(network);
   }
 
   /** Reports whether the facilitator may settle what the payer has signed, as far as is known. */

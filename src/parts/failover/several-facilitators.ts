@@ -98,11 +98,11 @@ export class SeveralFacilitators implements Facilitators {
     return first?.health.extraOf(kind);
   }
 
-  settlerOn(network: string): string | undefined {
+  facilitatorAddressOn(network: string): string | undefined {
     const addresses = this.#listed
       .filter(({ networks }) => networks?.includes(network) ?? true)
       .flatMap(({ health }) => {
-        const address = health.settlerOn(network);
+        const address = health.facilitatorAddressOn(network);
         return address === undefined ? [] : { health, address };
       });
     return (addresses.find(({ health }) => health.isReady()) ?? addresses[0])?.address;

@@ -19,7 +19,7 @@ import {
   type Supported,
   type Verification,
 } from "../../x402/facilitators/facilitator.ts";
-import type { OwnSettler } from "../../x402/facilitators/own-settlement.ts";
+import type { NetworkSettlement } from "../../x402/facilitators/own-settlement.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
 import type { Holding } from "../../x402/refund-sender.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
@@ -41,7 +41,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
   readonly name = "local";
   readonly #networks: ReadonlyMap<string, NetworkSettler>;
   /** Settlers of networks that are not EVM chains. */
-  readonly #own: ReadonlyMap<string, OwnSettler>;
+  readonly #own: ReadonlyMap<string, NetworkSettlement>;
   readonly #addresses: readonly string[];
   readonly #methods: Methods;
   readonly #timeoutMs: number;

@@ -62,7 +62,7 @@ export function readSettlerPayment(
     requirements: required,
     reference: createHash("sha256").update(text).digest("hex"),
     validBefore: Number(settlable.validBefore),
-    sender: settlable.settler?.toLowerCase(),
+    sender: settlable.sender?.toLowerCase(),
     from: settlable.from.toLowerCase(),
     amount: BigInt(amount),
     transfer:

@@ -28,7 +28,7 @@ export interface X402Proxy {
 export interface Positions {
   readonly nonce: number;
   readonly owner: number;
-  readonly settler?: number;
+  readonly facilitator?: number;
 }
 
 /** Contract that settles payments of the scheme exact. */

@@ -49,7 +49,7 @@ export const permitPayload = z
     const facilitator = witness.facilitator && lowerCase(witness.facilitator);
     const permit2 = { token: lowerCase(permitted.token), spender: lowerCase(spender), facilitator };
     const fingerprint = fingerprintOf(signature, { transferMethod: permit2Tokens.name, ...signed, permit2 });
-    return { ...signed, settler: facilitator, fingerprint };
+    return { ...signed, facilitatorAddress: facilitator, fingerprint };
   });
 
 /** Signed payload of a payment, as {@link permitPayload} accepted it. */
@@ -64,14 +64,14 @@ interface Permit {
 /** Only x402's proxy sends the money to the signed recipient. Any other spender could send it elsewhere. */
 export function pays(payment: SignedPayment, offer: Offer): boolean {
   const { token, amount, charge } = offer;
-  const { to, value, settler } = payment;
+  const { to, value, facilitatorAddress } = payment;
   const { permitted, spender } = permitOf(payment).permit2Authorization;
   return (
     to === token.payTo.toLowerCase() &&
     value === BigInt(amount) &&
     permitted.token.toLowerCase() === token.asset.toLowerCase() &&
     spender.toLowerCase() === findProxy({ scheme: schemeOf(offer) })?.address &&
-    settler === charge?.settler?.toLowerCase()
+    facilitatorAddress === charge?.extra?.facilitatorAddress?.toLowerCase()
   );
 }
 
@@ -87,7 +87,7 @@ function permitOf({ payload }: SignedPayment): Permit {
 
 /** Returns the typed data of a payment in this token; undefined if no proxy settles such a payment. */
 function permitMessage(
-  { to, value, validAfter, validBefore, nonce, settler: facilitator }: SignedPayment,
+  { to, value, validAfter, validBefore, nonce, facilitatorAddress: facilitator }: SignedPayment,
   { network, asset }: SignedToken,
 ) {
   const isCeiling = facilitator !== undefined;
@@ -128,7 +128,7 @@ export function readSettlable(payload: object, scheme: string): SettlablePayload
   const { data } = settlable.safeParse(payload);
   if (data === undefined) return undefined;
   const { from, deadline, witness } = data.permit2Authorization;
-  const { facilitator: settler } = witness;
+  const { facilitator: sender } = witness;
   if (findProxy({ scheme })?.ceiling === undefined) return { from, validBefore: deadline };
-  return settler === undefined ? undefined : { from, validBefore: deadline, settler };
+  return sender === undefined ? undefined : { from, validBefore: deadline, sender };
 }

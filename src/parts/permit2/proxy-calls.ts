@@ -34,7 +34,7 @@ export function senderOf({
   readonly to: string;
   readonly data: string;
 }): `0x${string}` | undefined {
-  const at = findProxy({ address: to })?.settles[data.slice(0, SELECTOR_LENGTH)]?.settler;
+  const at = findProxy({ address: to })?.settles[data.slice(0, SELECTOR_LENGTH)]?.facilitator;
   const word = at === undefined ? undefined : readArgument(data, at);
   return word === undefined ? undefined : (wordAddress(word) as `0x${string}`);
 }

@@ -8,8 +8,8 @@ export const UPTO_PROXY: X402Proxy = {
   jobs: ' for jobs with charge = "used"',
   witnessTypes: uptoPermit2WitnessTypes,
   settles: {
-    "0xff11e7b4": { nonce: 2, owner: 5, settler: 7 }, // settle(permit, amount, owner, witness, signature)
-    "0x016c1748": { nonce: 7, owner: 10, settler: 12 }, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
+    "0xff11e7b4": { nonce: 2, owner: 5, facilitator: 7 }, // settle(permit, amount, owner, witness, signature)
+    "0x016c1748": { nonce: 7, owner: 10, facilitator: 12 }, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
   },
   ceiling: {
     refusal:

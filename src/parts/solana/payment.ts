@@ -141,7 +141,6 @@ function toSignedFields({ transaction, payer, destination, amount, memo }: Trans
     validAfter: 0n,
     validBefore: BigInt(endOf(memo, Date.now())),
     nonce: messageHash,
-    settler: undefined,
     fingerprint,
   };
 }

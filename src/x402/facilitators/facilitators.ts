@@ -47,7 +47,7 @@ export interface Facilitators extends BackgroundService {
    * Returns the account that settles by the scheme of ceilings on this CAIP-2 network; undefined while no such account is
    * known.
    */
-  settlerOn(network: string): string | undefined;
+  facilitatorAddressOn(network: string): string | undefined;
 }
 
 export interface FacilitatorsOptions {

@@ -98,8 +98,10 @@ export class OneFacilitator implements Facilitators {
     return (this.#networks?.includes(kind.network) ?? true) ? this.#kinds.extraOf(kind) : undefined;
   }
 
-  settlerOn(network: string): string | undefined {
-    return (this.#networks?.includes(network) ?? true) ? this.#kinds.settlerOn(network) : undefined;
+  facilitatorAddressOn(network: string): string | undefined {
+    return (this.#networks?.includes(network) ?? true)
+      ? this.#kinds.facilitatorAddressOn(network)
+      : undefined;
   }
 
   #note(operation: "supported" | "verify" | "settle", works: boolean): void {
@@ -185,10 +187,10 @@ export class SupportedKinds {
    * Returns the account that settles by the scheme of ceilings on a network; undefined if there is no such account, or it is
    * not known yet.
    */
-  settlerOn(network: string): string | undefined {
+  facilitatorAddressOn(network: string): string | undefined {
     const { scheme } = this.#parts;
     if (scheme === undefined) return undefined;
-    return scheme.settlerIn(this.extraOf({ x402Version: 2, scheme: scheme.name, network }));
+    return scheme.facilitatorAddressIn(this.extraOf({ x402Version: 2, scheme: scheme.name, network }));
   }
 
   /** Returns false if the facilitator is known to be unable to settle the payment that the payer signed. */
@@ -200,9 +202,9 @@ export class SupportedKinds {
     const own = extra?.feePayer === undefined ? undefined : this.extraOf(kind)?.feePayer;
     if (own !== undefined && own !== extra?.feePayer && !this.#signs(network, extra?.feePayer)) return false;
     if (requirements.scheme !== scheme?.name) return true;
-    const settler = this.settlerOn(network);
+    const known = this.facilitatorAddressOn(network);
     // The payer of a ceiling signed the account that settles. A facilitator whose account is not known yet may have it.
-    return settler === undefined || settler.toLowerCase() === scheme.settlerIn(extra)?.toLowerCase();
+    return known === undefined || known.toLowerCase() === scheme.facilitatorAddressIn(extra)?.toLowerCase();
   }
 
   /** Returns true if the facilitator lists an account as a signer on a network. */

@@ -18,7 +18,7 @@ export interface FeePayerAccess {
   readonly feePayer: string;
 }
 
-export interface OwnSettlerParts extends FeePayerAccess {
+export interface SettlementParts extends FeePayerAccess {
   /** Owner name that is unique to the life of this process. */
   readonly owner: string;
   /** Minimum balance, in 10⁻¹⁸ of the network's native unit. */
@@ -33,9 +33,9 @@ export interface OwnSettlerParts extends FeePayerAccess {
 export interface OwnSettlement {
   /** Returns true if a CAIP-2 network is of the kind. */
   has(network: string): boolean;
-  open(parts: OwnSettlerParts): OwnSettler;
+  open(parts: SettlementParts): NetworkSettlement;
   /** Opens a sender of refunds from the account, with a separate queue. */
-  openRefunds(parts: OwnSettlerParts): RefundSender;
+  openRefunds(parts: SettlementParts): RefundSender;
   /**
    * Reads the account's balance, in 10⁻¹⁸ of the native unit.
    * @throws Error when the RPC does not answer or belongs to another network
@@ -46,7 +46,7 @@ export interface OwnSettlement {
 }
 
 /** Settles the payments on one network. */
-export interface OwnSettler extends BackgroundService {
+export interface NetworkSettlement extends BackgroundService {
   /** Address that sends transactions. */
   readonly address: string;
   /** Fields that `/supported` lists for the scheme `exact` on the network. */

@@ -56,7 +56,7 @@ const payload = z
         nonce: lowerCase(nonce),
       };
       const { transferMethod: _, ...signed } = fields;
-      return { ...signed, settler: undefined, fingerprint: fingerprintOf(signature, fields) };
+      return { ...signed, fingerprint: fingerprintOf(signature, fields) };
     },
   );
 

@@ -31,7 +31,7 @@ export interface SignedFields {
   /** Unique for the payer in the method's space of nonces, in one spelling. */
   readonly nonce: string;
   /** The only address that can settle the payment; undefined if any address can. */
-  readonly settler: string | undefined;
+  readonly facilitatorAddress?: string | undefined;
   /** Digest of the signed fields and the signature, which identifies the payment. */
   readonly fingerprint: string;
   /** The payload as its method reads it. */
@@ -80,7 +80,7 @@ export interface SettlablePayload {
   /** Unix seconds, decimal. */
   readonly validBefore: string;
   /** The only address that can settle the payment. */
-  readonly settler?: string | undefined;
+  readonly sender?: string | undefined;
   /** Text that identifies the payment's transaction, if the payload alone does not. */
   readonly reference?: string | undefined;
   /**

@@ -100,15 +100,15 @@ function runSecsWithin({ maxRunSecs, marginSecs }: SoonEnd, runSecs: number): nu
 
 /** Terms of the jobs that are charged after they ran, at one configuration. */
 export class JobChargeTerms {
-  readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "settlers">>;
+  readonly #jobs: ReadonlyMap<string, Omit<ChargeTerms, "facilitatorAddresses">>;
   readonly #networks: readonly string[];
-  readonly #facilitators: Pick<Facilitators, "settlerOn">;
+  readonly #facilitators: Pick<Facilitators, "facilitatorAddressOn">;
   /** Terms that were returned last, by job. */
   readonly #last = new Map<string, ChargeTerms>();
 
   constructor(parts: {
     readonly config: Pick<X402Config, "jobs" | "acceptedTokens" | "settleMarginSecs">;
-    readonly facilitators: Pick<Facilitators, "settlerOn">;
+    readonly facilitators: Pick<Facilitators, "facilitatorAddressOn">;
     readonly methods: Methods;
   }) {
     const { jobs = [], acceptedTokens, settleMarginSecs } = parts.config;
@@ -147,16 +147,17 @@ export class JobChargeTerms {
     const key = jobKeyText(serviceId, jobIndex);
     const terms = this.#jobs.get(key);
     if (terms === undefined) return undefined;
-    const settlers = new Map(
+    const facilitatorAddresses = new Map(
       this.#networks.flatMap((network) => {
-        const address = this.#facilitators.settlerOn(network);
+        const address = this.#facilitators.facilitatorAddressOn(network);
         return address === undefined ? [] : [[network, address] as const];
       }),
     );
     const last = this.#last.get(key);
-    const isSame = (network: string) => last?.settlers.get(network) === settlers.get(network);
+    const isSame = (network: string) =>
+      last?.facilitatorAddresses.get(network) === facilitatorAddresses.get(network);
     if (last !== undefined && this.#networks.every(isSame)) return last;
-    const changed = { ...terms, settlers };
+    const changed = { ...terms, facilitatorAddresses };
     this.#last.set(key, changed);
     return changed;
   }

@@ -37,7 +37,7 @@ export class AdoptedPayments {
   ): Promise<AdoptedSale> {
     if (!(refusal instanceof GatewayError) || !REFUSED_AS.has(refusal.code)) throw refusal;
     // Adopted payments are exact: the signed value is the amount that moved.
-    if (payment.settler !== undefined) throw refusal;
+    if (payment.facilitatorAddress !== undefined) throw refusal;
     const adopted = await this.#ledger.findAdoptedPayments({ payer: payment.from, nonce: payment.nonce });
     if (adopted.length === 0) throw refusal;
     const { price, body, offer: answered } = from;

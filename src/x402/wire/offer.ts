@@ -19,9 +19,9 @@ export interface CeilingScheme {
   /** Name in offers. */
   readonly name: string;
   /** Returns the fields of an offer's `extra` that name the settling account. */
-  extraFor(settler: string): Readonly<Record<string, string>>;
+  extraFor(facilitatorAddress: string): Readonly<Record<string, string>>;
   /** Reads the settling account from the `extra` of an offer, or of a kind that a facilitator supports. */
-  settlerIn(extra: Readonly<Record<string, unknown>> | undefined): string | undefined;
+  facilitatorAddressIn(extra: Readonly<Record<string, unknown>> | undefined): string | undefined;
   /**
    * Returns the code that verifies and settles payments in this process.
    * @param signer the SDK's signer for `exact`; the options are also the SDK's. They are untyped, because users of the API
@@ -76,9 +76,7 @@ interface LateCharge {
   readonly runSecs: number;
   /** x402 scheme; undefined for `exact`. With any other scheme, `amount` is a ceiling, and the runner names the charge. */
   readonly scheme?: string | undefined;
-  /** The only account that can settle; undefined if any account can. */
-  readonly settler?: string | undefined;
-  /** Fields that the charge adds to the offer's `extra`. */
+  /** Fields that the charge adds to the offer's `extra`: the address of the only account that can settle, if there is one. */
   readonly extra?: Readonly<Record<string, string>> | undefined;
   /** Token units: see {@link "../../core/payment.ts".PaymentIntent}. */
   readonly minCharge?: string | undefined;
@@ -100,7 +98,7 @@ export interface ChargeTerms {
   /** Undefined if the runner names no charge. */
   readonly scheme?: CeilingScheme | undefined;
   /** Accounts that settle by the scheme, by network. */
-  readonly settlers: ReadonlyMap<string, string>;
+  readonly facilitatorAddresses: ReadonlyMap<string, string>;
 }
 
 /** Description of a job in its 402. */
@@ -206,13 +204,13 @@ function lateOffers({ onFailure: _, ...exact }: Offer, terms: ChargeTerms): Offe
 
 /** Returns undefined if no facilitator settles a part of the amount in this token or on this network. */
 function chargedInPart(exact: Offer, kind: ChargeKind, terms: ChargeTerms): Offer | undefined {
-  const { scheme, methods, runSecs, leastCharge, settlers } = terms;
-  const settler = settlers.get(exact.token.network);
-  if (scheme === undefined || settler === undefined || !methods.has(exact.token.transferMethod))
+  const { scheme, methods, runSecs, leastCharge, facilitatorAddresses } = terms;
+  const address = facilitatorAddresses.get(exact.token.network);
+  if (scheme === undefined || address === undefined || !methods.has(exact.token.transferMethod))
     return undefined;
   const { name, extraFor } = scheme;
   const minCharge = leastCharge?.(exact);
-  return { ...exact, charge: { kind, scheme: name, settler, extra: extraFor(settler), runSecs, minCharge } };
+  return { ...exact, charge: { kind, scheme: name, extra: extraFor(address), runSecs, minCharge } };
 }
 
 /** Longest lifetime of a payment that is signed for the offer. */

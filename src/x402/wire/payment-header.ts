@@ -126,7 +126,8 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
   if (!parsed.success) throw invalid(`${name}: payload is not ${kind}. ${firstIssue(parsed.error)}`);
   const purchaseName = methods.purchaseNames?.read(payload);
   const { scheme, network, accepted } = version.read(payload);
-  const { from, to, value, validAfter, validBefore, nonce, settler, fingerprint, details } = parsed.data;
+  const { from, to, value, validAfter, validBefore, nonce, facilitatorAddress, fingerprint, details } =
+    parsed.data;
   // The object is built without a spread, so that the steps of a purchase copy it in a tenth of the time.
   return {
     version,
@@ -139,7 +140,7 @@ export function toSignedPayment(payload: Payload, name: string, methods: Methods
     validAfter,
     validBefore,
     nonce,
-    settler,
+    facilitatorAddress,
     fingerprint,
     payload,
     ...(details && { details }),

@@ -1,11 +1,12 @@
+import type { PaymentRequired } from "@x402/core/types";
 import { PERMIT2_ADDRESS, x402ExactPermit2ProxyAddress, x402UptoPermit2ProxyAddress } from "@x402/evm";
 import { describe, expect, it } from "vitest";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
 import { isSignedByPayer, matchOffer } from "../../../src/x402/wire/match-offer.ts";
 import { type Offer, toRequirements } from "../../../src/x402/wire/offer.ts";
 import { accounts } from "../../helpers/accounts.ts";
-import { type Permit2Authorization, signPermit2Payment } from "../../helpers/clients.ts";
-import { AMOUNT, EURC, offersOf, signedPayload, USDC } from "../../x402/payments.ts";
+import { type Permit2Authorization, signMeteredPayment, signPermit2Payment } from "../../helpers/clients.ts";
+import { AMOUNT, EURC, OTHER_SCHEME, offersOf, signedPayload, USDC } from "../../x402/payments.ts";
 import { PERMIT2_USDC, permitFor, read } from "./payments.ts";
 
 const NOW_SECS = 1_800_000_000;
@@ -15,10 +16,10 @@ const [OFFER] = offersOf({ tokens: [PERMIT2_USDC] }) as [Offer];
 const WINDOW = { validAfter: String(NOW_SECS - 600), validBefore: String(NOW_SECS + 300) };
 
 /** Returns the symbol of the offer that a payment matches, or the code of its refusal. */
-async function outcome(payload: unknown, options: { offers?: Offer[] } = {}) {
-  const { offers = [OFFER] } = options;
+async function outcome(payload: unknown, options: { offers?: Offer[]; nowMs?: number } = {}) {
+  const { offers = [OFFER], nowMs = NOW_SECS * 1000 } = options;
   try {
-    return (await matchOffer(read(payload), offers, NOW_SECS * 1000)).token.symbol;
+    return (await matchOffer(read(payload), offers, nowMs)).token.symbol;
   } catch (error) {
     return (error as { code?: string }).code ?? error;
   }
@@ -50,7 +51,6 @@ describe("A Permit2 payment", () => {
       to: accounts.payTo.address.toLowerCase(),
       value: BigInt(AMOUNT),
       nonce: expect.stringMatching(/^[0-9]+$/),
-      settler: undefined,
       payload: {
         payload: {
           permit2Authorization: { permitted: { token: USDC.asset }, spender: x402ExactPermit2ProxyAddress },
@@ -121,6 +121,24 @@ describe("A Permit2 payment", () => {
     const eip3009 = await signedPayload({ authorization: WINDOW });
     expect(await methodOf(eip3009)).toBe("eip3009");
   });
+});
+
+it("A payment of a ceiling matches only the offer that names the facilitator that the payer signed", async () => {
+  const offerAt = (facilitatorAddress: string) => {
+    const facilitatorAddresses = new Map([[USDC.network, facilitatorAddress]]);
+    const charge = { kinds: ["used"], methods: new Set(["permit2"]), runSecs: 0, scheme: OTHER_SCHEME };
+    const tokens = [{ ...PERMIT2_USDC, rpcUrl: "http://node" }];
+    return offersOf({ tokens, charge: { ...charge, facilitatorAddresses } });
+  };
+  const offers = offerAt(accounts.payTo.address);
+  const required = { x402Version: 2, accepts: offers.map(toRequirements) } as PaymentRequired;
+  const { payload } = await signMeteredPayment({ offer: required, account: accounts.payer });
+  const nowMs = Date.now();
+  expect(await outcome(payload, { offers, nowMs })).toBe("USDC");
+  for (const others of [offerAt(accounts.stranger.address), [OFFER]]) {
+    const accepted = toRequirements(others[0] as Offer);
+    expect(await outcome({ ...payload, accepted }, { offers: others, nowMs })).toBe("payment_mismatch");
+  }
 });
 
 describe("The signature of a payer", () => {

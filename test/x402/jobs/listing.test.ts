@@ -50,7 +50,7 @@ class World {
       tokens: new PayableTokens(this.tokens),
       chargeTerms: new JobChargeTerms({
         config: { jobs, acceptedTokens: this.tokens, settleMarginSecs: 60 },
-        facilitators: { settlerOn: () => this.facilitator },
+        facilitators: { facilitatorAddressOn: () => this.facilitator },
         methods,
       }),
       terms: [

@@ -42,7 +42,7 @@ function termsOf(
   const jobs = [{ serviceId: 1n, jobIndex: 0, ...job }] as NonNullable<X402Config["jobs"]>;
   return new JobChargeTerms({
     config: { jobs, acceptedTokens: [USDC], settleMarginSecs: 60 },
-    facilitators: { settlerOn: settlerOf },
+    facilitators: { facilitatorAddressOn: settlerOf },
     methods: new Methods([OTHER_METHOD], undefined, undefined, OTHER_SCHEME),
   });
 }
@@ -54,7 +54,7 @@ test("A job that is charged in part may run for max_run_secs, and its payment ou
     kinds: ["used"],
     runSecs: 180,
     scheme: OTHER_SCHEME,
-    settlers: new Map([[USDC.network, ADDRESS]]),
+    facilitatorAddresses: new Map([[USDC.network, ADDRESS]]),
   });
   const kinds = ["used", "before"] as const;
   expect(termsOf({ charge: kinds }).of(JOB)).toMatchObject({ kinds, runSecs: 360 });
@@ -70,10 +70,10 @@ test("The terms are the same object until the account that settles changes", () 
   let address: string | undefined;
   const terms = termsOf({ charge: ["used"] }, () => address);
   const without = terms.of(JOB);
-  expect(without?.settlers.size).toBe(0);
+  expect(without?.facilitatorAddresses.size).toBe(0);
   expect(terms.of(JOB)).toBe(without);
   address = ADDRESS;
   const withAddress = terms.of(JOB);
-  expect(withAddress?.settlers.get(USDC.network)).toBe(ADDRESS);
+  expect(withAddress?.facilitatorAddresses.get(USDC.network)).toBe(ADDRESS);
   expect(terms.of(JOB)).toBe(withAddress);
 });

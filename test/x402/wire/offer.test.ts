@@ -38,7 +38,7 @@ test("An offer of a ceiling names the only account that settles, and the least c
     methods: new Set([OTHER_USDC.transferMethod]),
     runSecs: 180,
     scheme: OTHER_SCHEME,
-    settlers: new Map([[OTHER_USDC.network, USDC.payTo]]),
+    facilitatorAddresses: new Map([[OTHER_USDC.network, USDC.payTo]]),
     leastCharge: ({ amount, priceWei }: Pick<Offer, "amount" | "priceWei">) => `${amount} of ${priceWei}`,
   };
   const [offer, ...others] = offersOf({ tokens: [{ ...OTHER_USDC, rpcUrl: "http://node" }], charge });

@@ -89,7 +89,6 @@ describe("Reading a payment", () => {
       network: "eip155:84532",
       accepted: payload.accepted,
       method: EIP3009_METHOD,
-      settler: undefined,
       from: accounts.payer.address.toLowerCase(),
       to: accounts.payTo.address.toLowerCase(),
       value: BigInt(AMOUNT),

@@ -1,5 +1,5 @@
 import type { PaymentRecord, RefundEnd } from "../../../core/payment.ts";
-import type { OwnSettlerParts } from "../../../x402/facilitators/own-settlement.ts";
+import type { SettlementParts } from "../../../x402/facilitators/own-settlement.ts";
 import {
   NO_FUNDS,
   type OwedRefund,
@@ -34,7 +34,7 @@ export class SolanaRefunds implements RefundSender {
   readonly #signer: RefundSigner;
   readonly #sender: SolanaSender;
 
-  constructor(parts: OwnSettlerParts, key: SolanaKey) {
+  constructor(parts: SettlementParts, key: SolanaKey) {
     const { network, owner, minBalanceWei, store, clock, logger } = parts;
     this.queue = `${network}/refunds`;
     this.account = key.address;

@@ -5,9 +5,9 @@ import type {
 } from "../../../x402/facilitators/facilitator.ts";
 import type {
   FeePayerAccess,
+  NetworkSettlement,
   OwnSettlement,
-  OwnSettler,
-  OwnSettlerParts,
+  SettlementParts,
 } from "../../../x402/facilitators/own-settlement.ts";
 import { Changes } from "../../transactions/changes.ts";
 import { Funds } from "../../transactions/funds.ts";
@@ -25,8 +25,8 @@ import { SettlementSigner, signTransaction } from "./settlement-signer.ts";
 const POLL_MS = 250;
 
 /** Settles payments on one cluster as the fee payer of their transactions. */
-class SolanaSettler implements OwnSettler {
-  readonly #parts: OwnSettlerParts;
+class SolanaSettler implements NetworkSettlement {
+  readonly #parts: SettlementParts;
   readonly #feePayer: SolanaKey;
   readonly #chain: OwnChain;
   readonly #journal: TransactionJournal;
@@ -34,7 +34,7 @@ class SolanaSettler implements OwnSettler {
   readonly #changes = new Changes();
   readonly #sender: SolanaSender;
 
-  constructor(parts: OwnSettlerParts) {
+  constructor(parts: SettlementParts) {
     const { network, owner, minBalanceWei, store, clock, logger } = parts;
     this.#parts = parts;
     this.#feePayer = keyOf(parts);
