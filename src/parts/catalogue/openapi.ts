@@ -7,8 +7,8 @@ import { bodyExample } from "../../x402/jobs/job-body.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import {
   conditionsOf,
+  hasCeiling,
   headersOf,
-  isMetered,
   jobTitle,
   optionText,
   type Seller,
@@ -226,7 +226,7 @@ function paymentInfo(job: ListedJob, seller: Seller) {
 export function discoveryPrice(job: Pick<ListedJob, "price" | "charge">) {
   if (job.price?.currency !== "USD") return undefined;
   const { priceWei, currency, range } = job.price;
-  const isCeiling = isMetered(job);
+  const isCeiling = hasCeiling(job);
   const amount = decimalText(range?.upTo.amount ?? priceWei, 18);
   if (range === undefined && !isCeiling) return { mode: "fixed", currency, amount };
   return {

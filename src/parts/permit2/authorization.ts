@@ -21,8 +21,8 @@ import {
   TRANSFER_TOPIC,
 } from "../../x402/settlement/chain-logs.ts";
 import { readCalls } from "../../x402/settlement/traced-calls.ts";
-import { bitmapCall, findProxy, PERMIT2_CONTRACT } from "./contracts.ts";
-import { EXACT_PROXY, type X402Proxy } from "./exact-proxy.ts";
+import { bitmapCall, PERMIT2_CONTRACT } from "./contracts.ts";
+import { EXACT_PROXY, findProxy, type X402Proxy } from "./proxies.ts";
 import { readPermit } from "./proxy-calls.ts";
 
 /** `UnorderedNonceInvalidation(address indexed owner, uint256 word, uint256 mask)` */

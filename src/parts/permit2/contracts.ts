@@ -1,23 +1,10 @@
 import { PERMIT2_ADDRESS } from "@x402/evm";
 import type { Rpc } from "../../chain/rpc.ts";
 import { numberWord } from "../../x402/settlement/chain-logs.ts";
-import { EXACT_PROXY, type X402Proxy } from "./exact-proxy.ts";
-import { UPTO_PROXY } from "./upto-proxy.ts";
+import { EXACT_PROXY, findProxy, type X402Proxy } from "./proxies.ts";
 
 /** Permit2 itself, lower case as the proxies. */
 export const PERMIT2_CONTRACT = PERMIT2_ADDRESS.toLowerCase() as `0x${string}`;
-
-/** x402's proxies of this build. */
-export const PROXIES: readonly X402Proxy[] = [EXACT_PROXY, UPTO_PROXY];
-
-/** Returns the contract that settles a scheme, or that has an address, whatever its letter case. */
-export function findProxy(
-  of: { readonly scheme: string } | { readonly address: string },
-): X402Proxy | undefined {
-  return "scheme" in of
-    ? PROXIES.find(({ scheme }) => scheme === of.scheme)
-    : PROXIES.find(({ address }) => address === of.address.toLowerCase());
-}
 
 /** `nonceBitmap(address,uint256)` */
 const NONCE_BITMAP = "0x4fe02b44";

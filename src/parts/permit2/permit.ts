@@ -19,7 +19,7 @@ import {
 } from "../../x402/methods/payload-values.ts";
 import { type Offer, schemeOf } from "../../x402/wire/offer.ts";
 import { permit2Tokens } from "./config.ts";
-import { findProxy, PROXIES } from "./contracts.ts";
+import { findProxy, PROXIES } from "./proxies.ts";
 
 export const permitPayload = z
   .object({

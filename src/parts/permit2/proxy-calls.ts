@@ -7,8 +7,7 @@ import {
   toChainPayment,
 } from "../../x402/settlement/chain-payment.ts";
 import { readCalls } from "../../x402/settlement/traced-calls.ts";
-import { findProxy, PROXIES } from "./contracts.ts";
-import { EXACT_PROXY, type X402Proxy } from "./exact-proxy.ts";
+import { EXACT_PROXY, findProxy, PROXIES, type X402Proxy } from "./proxies.ts";
 
 /** Characters of a selector, `0x` included. */
 const SELECTOR_LENGTH = 10;

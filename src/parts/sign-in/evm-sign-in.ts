@@ -1,6 +1,6 @@
 import { type Hex, hashMessage, isErc6492Signature, parseErc6492Signature } from "viem";
 import { parseSignatureHex, recoverSigner } from "../../chain/account-signature.ts";
-import type { AccountSignIn } from "../../x402/methods/method.ts";
+import type { AccountProof } from "../../x402/methods/method.ts";
 
 const NETWORK = /^eip155:[1-9][0-9]{0,14}$/;
 
@@ -9,7 +9,7 @@ export function isEvmNetwork(network: string): boolean {
 }
 
 /** Sign-in with Ethereum (ERC-4361), by plain accounts. */
-export const EVM_SIGN_IN: AccountSignIn = {
+export const EVM_SIGN_IN: AccountProof = {
   type: "eip191",
   accounts: "Ethereum",
   isAddress: (text) => /^0x[0-9a-fA-F]{40}$/.test(text),

@@ -21,7 +21,10 @@ export class PayerSignIn implements X402Part {
   open({ publicUrl, acceptedTokens }: X402Config): ShopAddition {
     const { tokens, store, limits, clock, methods } = this.#services;
     const networks = new Map(
-      acceptedTokens.map(({ network, transferMethod }) => [network, methods.find(transferMethod)?.signIn]),
+      acceptedTokens.map(({ network, transferMethod }) => [
+        network,
+        methods.find(transferMethod)?.accountProof,
+      ]),
     );
     const contracts = this.#contracts;
     const signIn = new SignIn({ tokens, nonces: store, contracts, networks, limits, publicUrl, clock });

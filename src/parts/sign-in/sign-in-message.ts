@@ -3,7 +3,7 @@ import * as z from "zod";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest } from "../../http/request.ts";
 import type { ProofPurpose } from "../../x402/calls/access-tokens.ts";
-import type { AccountSignIn } from "../../x402/methods/method.ts";
+import type { AccountProof } from "../../x402/methods/method.ts";
 
 /** x402's extension by which payers prove their identity (CAIP-122). In upper case, the name of its header. */
 export const SIGN_IN = "sign-in-with-x";
@@ -56,7 +56,7 @@ export function carriesSignIn({ headers }: HttpRequest): boolean {
 export function readSignIn(
   request: HttpRequest,
   purpose: Pick<ProofPurpose, "challengeOf">,
-  accountsOf: (network: string) => AccountSignIn | undefined,
+  accountsOf: (network: string) => AccountProof | undefined,
 ): SignInMessage {
   const invalid = (what: string) => invalidFor(purpose, what);
   const [value = "", ...more] = request.headerValues(SIGN_IN);
@@ -82,7 +82,7 @@ export function readSignIn(
 /** Returns the text that a wallet signs (ERC-4361, and the same for accounts on other networks). */
 export function signInText(
   message: Omit<SignInMessage, "signature">,
-  { accounts }: Pick<AccountSignIn, "accounts">,
+  { accounts }: Pick<AccountProof, "accounts">,
 ): string {
   const { domain, address, statement, uri, version, chainId, nonce, issuedAt, expirationTime } = message;
   return `${domain} wants you to sign in with your ${accounts} account:

@@ -7,7 +7,7 @@ import type { HttpRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { NonceLedger } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens, PayerProof, ProofPurpose, ProvenPayer } from "../../x402/calls/access-tokens.ts";
-import type { AccountSignIn } from "../../x402/methods/method.ts";
+import type { AccountProof } from "../../x402/methods/method.ts";
 import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import type { AccountContracts } from "./account-contracts.ts";
 import { contractQuestion, EVM_SIGN_IN, isEvmNetwork } from "./evm-sign-in.ts";
@@ -40,7 +40,7 @@ interface Parts {
   readonly contracts: AccountContracts;
   readonly limits: Pick<ClientLimits, "countUnpaid" | "countWrongToken">;
   /** CAIP-2 networks whose accounts can sign in, with the way to sign in; undefined on EVM chains. */
-  readonly networks: ReadonlyMap<string, AccountSignIn | undefined>;
+  readonly networks: ReadonlyMap<string, AccountProof | undefined>;
   readonly publicUrl: string;
   readonly clock: Clock;
 }
@@ -136,7 +136,7 @@ export class SignIn implements PayerProof {
    * Returns how the accounts of a network sign in. Accounts of every EVM chain can sign in, because the network tells their
    * calls apart.
    */
-  #accountsOf(network: string): AccountSignIn | undefined {
+  #accountsOf(network: string): AccountProof | undefined {
     return isEvmNetwork(network) ? EVM_SIGN_IN : this.#parts.networks.get(network);
   }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Method, PayerFundsReader } from "../../x402/methods/method.ts";
 import { LOW_BALANCE } from "../../x402/methods/payer-balance.ts";
+import { SOLANA_PROOF } from "./account-proof.ts";
 import { tokenAccountOf } from "./addresses.ts";
 import { latestBlockhash, readBalance } from "./chain.ts";
 import { solanaTokens } from "./config.ts";
@@ -16,7 +17,6 @@ import {
   transferIn,
 } from "./payment.ts";
 import { describeCluster } from "./portable/clusters.ts";
-import { SOLANA_SIGN_IN } from "./sign-in.ts";
 
 const { name, title, endsSoon } = solanaTokens;
 
@@ -66,7 +66,7 @@ export const SOLANA: Method = {
     hasOwnEnd: (payment, seal) => hasSealedMemo(transferOf(payment), seal),
   },
   funds: SOLANA_FUNDS,
-  signIn: SOLANA_SIGN_IN,
+  accountProof: SOLANA_PROOF,
   describeNetwork: describeCluster,
   watch: (token) => new SolanaEvidence(token),
   history: SOLANA_HISTORY,

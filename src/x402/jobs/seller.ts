@@ -124,14 +124,14 @@ export function callName({
 export function listedPriceText(job: Pick<ListedJob, "price" | "charge">): string | undefined {
   if (job.price === undefined) return undefined;
   const { priceWei, currency, range } = job.price;
-  const ceiling = isMetered(job) ? "up to " : "";
+  const ceiling = hasCeiling(job) ? "up to " : "";
   if (range !== undefined)
     return `${ceiling || `${priceText(range.from)} to `}${priceText(range.upTo)} (${range.rule})`;
   return `${ceiling}${priceText({ unit: currency === "USD" ? "usd" : "wei", amount: priceWei })}`;
 }
 
 /** Returns true if buyers of a job always sign a ceiling, of which they may be charged a part. */
-export function isMetered({ charge = ["before"] }: Pick<ListedJob, "charge">): boolean {
+export function hasCeiling({ charge = ["before"] }: Pick<ListedJob, "charge">): boolean {
   return charge.every(isPartial);
 }
 

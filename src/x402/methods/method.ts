@@ -165,8 +165,8 @@ export interface Method extends TransferMethod {
    */
   recoverSigner(payment: SignedPayment, token: SignedToken): Promise<string | undefined>;
 
-  /** Sign-in of accounts on networks that are not EVM chains. Undefined if accounts sign in as on EVM chains. */
-  readonly signIn?: AccountSignIn;
+  /** Proof of accounts on networks that are not EVM chains. Undefined if accounts prove themselves as on EVM chains. */
+  readonly accountProof?: AccountProof;
 
   /** Describes a network that is not an EVM chain. @returns undefined for a network that the method does not pay on */
   describeNetwork?(network: string): NetworkDescription | undefined;
@@ -230,11 +230,11 @@ export interface Method extends TransferMethod {
 /** Makes a seal of a text: 43 characters of base64url. */
 type Seal = (text: string) => string;
 
-/** Sign-in by the keys of accounts on networks of one kind (CAIP-122). */
-export interface AccountSignIn {
+/** Proof of accounts on networks of one kind: their keys sign a text (CAIP-122). */
+export interface AccountProof {
   /** Type of the signatures in challenges: `eip191`. */
   readonly type: string;
-  /** Description in the text that is signed: "sign in with your … account". */
+  /** Completes "with your … account" in the text that is signed. */
   readonly accounts: string;
   isAddress(text: string): boolean;
   /** Returns true if a text has the form of a signature. */

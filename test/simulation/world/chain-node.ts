@@ -1,6 +1,6 @@
 import { CALL_BYTES, toHex } from "../../../src/chain/rpc.ts";
 
-import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
+import { UPTO_PROXY } from "../../../src/parts/permit2/proxies.ts";
 import { AccountView } from "./account-view.ts";
 import { gasUsed } from "./accounts.ts";
 import { type Block, type Chain, FIRST_BLOCK } from "./chain.ts";

@@ -1,4 +1,4 @@
-import { UPTO_PROXY } from "../../../src/parts/permit2/upto-proxy.ts";
+import { UPTO_PROXY } from "../../../src/parts/permit2/proxies.ts";
 import type { Authorization, Chain } from "./chain.ts";
 import { type Laws, shortNonce } from "./laws.ts";
 import type { Server, WireAnswer } from "./network.ts";

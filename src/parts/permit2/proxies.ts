@@ -1,4 +1,9 @@
-import { permit2WitnessTypes, x402ExactPermit2ProxyAddress } from "@x402/evm";
+import {
+  permit2WitnessTypes,
+  uptoPermit2WitnessTypes,
+  x402ExactPermit2ProxyAddress,
+  x402UptoPermit2ProxyAddress,
+} from "@x402/evm";
 
 /** A contract of x402 that settles payments of one scheme: the only spender that these payments may name. */
 export interface X402Proxy {
@@ -25,7 +30,7 @@ export interface X402Proxy {
 }
 
 /** Positions of words in call data. */
-export interface Positions {
+interface Positions {
   readonly nonce: number;
   readonly owner: number;
   readonly facilitator?: number;
@@ -42,3 +47,31 @@ export const EXACT_PROXY: X402Proxy = {
     "0xfa340378": { nonce: 7, owner: 9 }, // settleWithPermit(permit2612, permit, owner, witness, signature)
   },
 };
+
+/** Contract that settles payments of the scheme `upto`, whose jobs are metered. */
+export const UPTO_PROXY: X402Proxy = {
+  scheme: "upto",
+  address: x402UptoPermit2ProxyAddress.toLowerCase() as `0x${string}`,
+  jobs: ' for jobs with charge = "used"',
+  witnessTypes: uptoPermit2WitnessTypes,
+  settles: {
+    "0xff11e7b4": { nonce: 2, owner: 5, facilitator: 7 }, // settle(permit, amount, owner, witness, signature)
+    "0x016c1748": { nonce: 7, owner: 10, facilitator: 12 }, // settleWithPermit(permit2612, permit, amount, owner, witness, signature)
+  },
+  ceiling: {
+    refusal:
+      "The transaction made a metered payment, which was charged after its job ran: it cannot be adopted.",
+  },
+};
+
+/** x402's proxies of this build. */
+export const PROXIES: readonly X402Proxy[] = [EXACT_PROXY, UPTO_PROXY];
+
+/** Returns the contract that settles a scheme, or that has an address, whatever its letter case. */
+export function findProxy(
+  of: { readonly scheme: string } | { readonly address: string },
+): X402Proxy | undefined {
+  return "scheme" in of
+    ? PROXIES.find(({ scheme }) => scheme === of.scheme)
+    : PROXIES.find(({ address }) => address === of.address.toLowerCase());
+}

@@ -1,4 +1,4 @@
-import type { AccountSignIn } from "../../x402/methods/method.ts";
+import type { AccountProof } from "../../x402/methods/method.ts";
 import { isSignedBy } from "./key.ts";
 import { ACCOUNT_BYTES, fromBase58 } from "./portable/addresses.ts";
 
@@ -16,8 +16,8 @@ const SMALL_ORDER: ReadonlySet<string> = new Set([
   ...["ec", "ed", "ee"].map((first) => `${first}${"ff".repeat(ACCOUNT_BYTES - 2)}7f`),
 ]);
 
-/** Sign-in with Solana: ed25519 signatures in base58. */
-export const SOLANA_SIGN_IN: AccountSignIn = {
+/** Proof of Solana accounts: ed25519 signatures in base58. */
+export const SOLANA_PROOF: AccountProof = {
   type: "ed25519",
   accounts: "Solana",
   isAddress(text) {
