@@ -26,14 +26,14 @@ export async function runHere(...args: string[]): Promise<{ code: number; stdout
 }
 
 /**
- * Runs a command within this process, in a working directory that holds the given files, with these variables added to
- * the environment. Not for concurrent tests: a process has one working directory.
+ * Runs a command within this process, in a working directory (by default a new one) that holds the given files, with these
+ * variables added to the environment. Not for concurrent tests: a process has one working directory.
  */
 export async function runHereWith(
   args: readonly string[],
-  { files = {}, env = {} }: { files?: Record<string, string>; env?: Record<string, string> } = {},
+  options: { files?: Record<string, string>; env?: Record<string, string>; folder?: string } = {},
 ): ReturnType<typeof runHere> {
-  const folder = await mkdtemp(join(tmpdir(), "jobgate-cli-"));
+  const { files = {}, env = {}, folder = await mkdtemp(join(tmpdir(), "jobgate-cli-")) } = options;
   const before = process.cwd();
   try {
     for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content);
@@ -43,6 +43,6 @@ export async function runHereWith(
   } finally {
     process.chdir(before);
     vi.unstubAllEnvs();
-    await rm(folder, { recursive: true });
+    if (options.folder === undefined) await rm(folder, { recursive: true });
   }
 }

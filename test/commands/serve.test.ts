@@ -4,7 +4,7 @@ import { get } from "node:http";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { loadConfig } from "../../src/commands/serve.ts";
 import { openLog } from "../../src/log/log.ts";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
@@ -12,8 +12,9 @@ import { TOKEN, X402 } from "../config/config-folder.ts";
 import { ROOT } from "../helpers/bundle.ts";
 import { eventually } from "../helpers/eventually.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
-import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
+import { startJobgate } from "../helpers/jobgate-process.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
+import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 import { runHereWith } from "./operator-commands.ts";
 
@@ -31,53 +32,70 @@ path = "${path}"
 job_id = 3
 `;
 
-describe("jobgate serve", () => {
-  let jobgate: Jobgate;
+const sale = (
+  serviceId: number,
+  price: string,
+) => `${config("/hooks/a").replace("service_id = 1", `service_id = ${serviceId}`)}
+${X402}bind_address = "127.0.0.1:0"
+${TOKEN}currency = "USD"
+[[jobs]]
+job_index = 0
+mode = "public_paid"
+price = "${price}"
+`;
 
-  beforeEach(async () => {
-    jobgate = await startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" } });
-  });
-  afterEach(async () => {
-    await jobgate?.stop();
-  });
+describe("jobgate serve", () => {
+  const env = { TOKEN: "hunter2" };
+  const jobgate = startBeforeAll(() => startJobgate({ config: sale(1, "$0.01"), env }));
 
   const post = async (path: string) =>
     (await fetch(jobgate.webhooksUrl + path, { method: "POST", body: "x" })).status;
   const logged = (text: string) =>
     eventually(() => expect(jobgate.logs.some((line) => line.includes(text))).toBe(true));
+  /** Starts another one, which cannot start, on the same files. */
+  const serveAgain = () => runHereWith(["serve"], { env, folder: jobgate.folder });
 
-  test("Prints the address of each listener, and exits with 0 at SIGTERM although a silent peer stays connected", async () => {
-    expect([...jobgate.listeners.keys()].sort()).toEqual(["operator", "runner", "webhooks"]);
+  test("Prints the address of each listener, and no secret", async () => {
+    expect([...jobgate.listeners.keys()].sort()).toEqual(["operator", "runner", "webhooks", "x402"]);
     expect([...jobgate.listeners.values()].every((address) => /^127\.0\.0\.1:[1-9]\d*$/.test(address))).toBe(
       true,
     );
     expect(await post("/hooks/a")).toBe(202);
-    const { hostname, port } = new URL(`http://${jobgate.runnerAddress}`);
-    const silent = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
-    onTestFinished(() => void silent.destroy());
-    await once(silent, "connect");
-    jobgate.kill("SIGTERM");
-    expect(await jobgate.exited).toEqual({ code: 0, signal: null });
     expect(jobgate.logs.join("\n")).not.toContain("hunter2");
   });
 
   test("Is refused on a store that another serve has open, with that one's pid; check --online is not", async () => {
-    const { folder, configPath } = jobgate;
-    const again = startJobgate({ config: config("/hooks/a"), env: { TOKEN: "hunter2" }, folder });
-    await expect(again).rejects.toThrow(new RegExp(`ended with code 1[^]*in use by process ${jobgate.pid}`));
-    expect(await post("/hooks/a")).toBe(202);
-    const args = [...jobgateProgram(), "check", "--online", "-c", configPath];
-    const check = spawnTethered({
-      command: process.execPath,
-      args,
-      env: { ...process.env, TOKEN: "x" },
-      cwd: folder,
+    const again = await serveAgain();
+    expect(again).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`in use by process ${jobgate.pid}`),
     });
-    expect(await once(check, "exit")).toEqual([0, null]);
+    expect(await post("/hooks/a")).toBe(202);
+    const files = { "webhooks.toml": config("/hooks/a") };
+    const check = ["check", "--online", "-c", "webhooks.toml"];
+    expect(await runHereWith(check, { env, files, folder: jobgate.folder })).toMatchObject({ code: 0 });
   });
 
-  test("Answers 503 once its database is deleted, says why on /readyz, and does not start anew without it", async () => {
-    expect(await post("/hooks/a")).toBe(202);
+  test("SIGHUP applies new endpoints and prices, leaves jobs with the service of the start; a file with a mistake changes nothing", async () => {
+    await jobgate.reload(sale(2, "$0.02").replace("/hooks/a", "/hooks/b"));
+    await logged("configuration reloaded");
+    expect(jobgate.logs.join("\n")).toContain('"needRestart":["service_id"]');
+    expect([await post("/hooks/a"), await post("/hooks/b")]).toEqual([404, 202]);
+    const priceIn = async (service: number) =>
+      (await fetch(`${jobgate.x402Url}/x402/jobs/${service}/0/price`)).json();
+    expect(await priceIn(1)).toMatchObject({ price: "$0.02" });
+    expect(await priceIn(2)).toMatchObject({ code: "job_not_found" });
+
+    await jobgate.reload(`${config("/hooks/c")}jobid = 3\n`);
+    await logged("reload refused");
+    expect(jobgate.logs.join("\n")).toContain("webhooks.endpoints[0].jobid");
+    expect([await post("/hooks/b"), await post("/hooks/c")]).toEqual([202, 404]);
+
+    await jobgate.reload(sale(1, "$0.02").replace("drain_secs = 0", "drain_secs = 1"));
+    await logged('"needRestart":["runner.drain_secs"]');
+  });
+
+  test("Answers 503 once its database is deleted, says why on /readyz, ends at SIGTERM although a silent peer stays connected, and does not start anew", async () => {
     await rm(join(jobgate.folder, "jobgate.db"));
     expect(await post("/hooks/a")).toBe(503);
     const ready = await fetch(`${jobgate.operatorUrl}/readyz`);
@@ -86,58 +104,18 @@ describe("jobgate serve", () => {
       { ready: false, reason: expect.stringMatching(/jobgate\.db was deleted or moved while in use/) },
     ]);
     await logged("the store is gone");
+    const { hostname, port } = new URL(`http://${jobgate.runnerAddress}`);
+    const silent = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    onTestFinished(() => void silent.destroy());
+    await once(silent, "connect");
     jobgate.kill("SIGTERM");
-    expect((await jobgate.exited).code).toBe(0);
-    const again = startJobgate({
-      config: config("/hooks/a"),
-      env: { TOKEN: "hunter2" },
-      folder: jobgate.folder,
-    });
-    await expect(again).rejects.toThrow(/jobgate\.db is missing or empty/);
-  });
-
-  test("SIGHUP applies new endpoints; a file with a mistake changes nothing", async () => {
-    await jobgate.reload(config("/hooks/b"));
-    await logged("configuration reloaded");
-    expect([await post("/hooks/a"), await post("/hooks/b")]).toEqual([404, 202]);
-
-    await jobgate.reload(`${config("/hooks/c")}jobid = 3\n`);
-    await logged("reload refused");
-    expect(jobgate.logs.join("\n")).toContain("webhooks.endpoints[0].jobid");
-    expect([await post("/hooks/b"), await post("/hooks/c")]).toEqual([202, 404]);
-
-    await jobgate.reload(config("/hooks/b").replace("drain_secs = 0", "drain_secs = 1"));
-    await logged('"needRestart":["runner.drain_secs"]');
-    jobgate.kill("SIGINT");
     expect(await jobgate.exited).toEqual({ code: 0, signal: null });
+    const again = await serveAgain();
+    expect(again).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/jobgate\.db is missing or empty/),
+    });
   });
-});
-
-test("SIGHUP leaves jobs that name no service with the service that the gateway was started with", async () => {
-  const toml = (serviceId: number, price: string) => `service_id = ${serviceId}
-[runner]
-bind_address = "127.0.0.1:0"
-drain_secs = 0
-[operator]
-bind_address = "127.0.0.1:0"
-${X402}bind_address = "127.0.0.1:0"
-${TOKEN}currency = "USD"
-[[jobs]]
-job_index = 0
-mode = "public_paid"
-price = "${price}"
-`;
-  const jobgate = await startJobgate({ config: toml(1, "$0.01") });
-  onTestFinished(async () => void (await jobgate.stop()));
-  await jobgate.reload(toml(2, "$0.02"));
-  await eventually(() => {
-    expect(jobgate.logs.join("\n")).toContain("configuration reloaded");
-  });
-  expect(jobgate.logs.join("\n")).toContain('"needRestart":["service_id"]');
-  const priceIn = async (service: number) =>
-    (await fetch(`${jobgate.x402Url}/x402/jobs/${service}/0/price`)).json();
-  expect(await priceIn(1)).toMatchObject({ price: "$0.02" });
-  expect(await priceIn(2)).toMatchObject({ code: "job_not_found" });
 });
 
 test("No line of the log has a secret of the configuration that serve has read", async () => {
@@ -171,60 +149,41 @@ test("A signal ends the wait for a Postgres that is not there", async () => {
   expect(await once(child, "exit")).toEqual([0, null]);
 });
 
-describe("jobgate serve during its start", () => {
-  /** Starts a process and does not wait for it; `isThere` does. */
-  async function launch({ more = "", from }: { more?: string; from?: "build" } = {}) {
-    const folder = await testFolder();
-    await writeFile(
-      join(folder, "jobgate.toml"),
-      `[runner]\nbind_address = "127.0.0.1:0"\n[operator]\nbind_address = "unix:operator.sock"\n${more}`,
+test("A gateway whose stdout no process reads runs, and SIGINT drains it", async () => {
+  const silent = await listenHttp({ handler: () => undefined });
+  onTestFinished(() => silent.stop());
+  const source = `rate_source = { http = { url = "${silent.url}/rate", pointer = "/rate", max_age_secs = 60 } }`;
+  const token = TOKEN.replace(/rate_per_native_unit = .*/, source);
+  const folder = await testFolder();
+  await writeFile(
+    join(folder, "jobgate.toml"),
+    `[runner]\nbind_address = "127.0.0.1:0"\n[operator]\nbind_address = "unix:operator.sock"\n${X402}bind_address = "127.0.0.1:0"\n${token}`,
+  );
+  const child = spawnTethered({
+    command: process.execPath,
+    args: [...jobgateProgram(), "serve"],
+    cwd: folder,
+  });
+  child.stdout.destroy();
+  let log = "";
+  child.stderr.on("data", (text) => {
+    log += text;
+  });
+  const ended = once(child, "exit");
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  await eventually(async () => {
+    const [answer] = await once(
+      get({ socketPath: join(folder, "operator.sock"), path: "/healthz" }),
+      "response",
     );
-    const child = spawnTethered({
-      command: process.execPath,
-      args: [...jobgateProgram(from), "serve"],
-      cwd: folder,
-    });
-    let stderr = "";
-    child.stderr.on("data", (text) => {
-      stderr += text;
-    });
-    const ended = once(child, "exit");
-    onTestFinished(async () => {
-      child.kill("SIGKILL");
-      await ended;
-    });
-    const isThere = async () => {
-      const [answer] = await once(
-        get({ socketPath: join(folder, "operator.sock"), path: "/healthz" }),
-        "response",
-      );
-      expect(answer.resume().statusCode).toBe(200);
-    };
-    return { child, ended, isThere: () => eventually(isThere), log: () => stderr };
-  }
-
-  test("SIGTERM drains once jobgate has started", async () => {
-    const silent = await listenHttp({ handler: () => undefined });
-    onTestFinished(() => silent.stop());
-    const source = `rate_source = { http = { url = "${silent.url}/rate", pointer = "/rate", max_age_secs = 60 } }`;
-    const token = TOKEN.replace(/rate_per_native_unit = .*/, source);
-    const { child, ended, isThere, log } = await launch({
-      more: `${X402}bind_address = "127.0.0.1:0"\n${token}`,
-      from: "build",
-    });
-    await isThere();
-    child.kill("SIGTERM");
-    expect(await ended).toEqual([0, null]);
-    expect(log()).toContain('"msg":"stopped"');
+    expect(answer.resume().statusCode).toBe(200);
   });
-
-  test("The gateway runs although no process reads its stdout", async () => {
-    const { child, ended, isThere } = await launch();
-    child.stdout.destroy();
-    await isThere();
-    child.kill("SIGTERM");
-    expect(await ended).toEqual([0, null]);
-  });
+  child.kill("SIGINT");
+  expect(await ended).toEqual([0, null]);
+  expect(log).toContain('"msg":"stopped"');
 });
 
 test("Serve names the missing pages of an incomplete installation before it makes a store", async () => {
