@@ -1,7 +1,6 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { startJobgate } from "./helpers/jobgate-process.ts";
 import { CLOSED_FACILITATOR, SALES_CONFIG, WEBHOOKS_CONFIG } from "./helpers/small-configs.ts";
@@ -12,28 +11,20 @@ const NEVER_AT_START = ["@connectrpc/connect", "@connectrpc/connect-node", "pg",
 const OF_BUYERS = ["@solana/kit", "@x402/svm"];
 const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
 
-/** Writes the URL of each module that Node loads into a file. */
-const recorder = (file: string) => `
-import { register } from "node:module";
-const hooks = \`
-import { appendFileSync } from "node:fs";
-export async function load(url, context, next) {
-  appendFileSync(${JSON.stringify(file)}, url + "\\\\n");
-  return next(url, context);
-}\`;
-register("data:text/javascript," + encodeURIComponent(hooks));
-`;
-
 /** Starts the built program, and returns the packages whose code it has loaded by then. */
 async function packagesLoadedBy(config: string): Promise<string[]> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-loaded-"));
   onTestFinished(() => rm(folder, { recursive: true }));
-  const [hook, list] = [join(folder, "recorder.mjs"), join(folder, "urls.txt")];
-  await writeFile(hook, recorder(list));
-  const env = { NODE_OPTIONS: `--import=${pathToFileURL(hook)}` };
-  const jobgate = await startJobgate({ config, from: "build", env });
+  // Node writes which scripts it has run.
+  const jobgate = await startJobgate({ config, from: "build", env: { NODE_V8_COVERAGE: folder } });
+  jobgate.kill();
+  await jobgate.exited;
   await jobgate.stop();
-  const urls = new Set((await readFile(list, "utf8")).split("\n").filter((url) => url.startsWith("file:")));
+  const urls = new Set<string>();
+  for (const file of await readdir(folder)) {
+    const { result } = JSON.parse(await readFile(join(folder, file), "utf8"));
+    for (const { url } of result) if (url.startsWith("file:")) urls.add(url);
+  }
   const texts = await Promise.all([...urls].map((url) => readFile(new URL(url), "utf8")));
   // A bundle names the file before its code.
   const files = [...urls, ...texts.flatMap((text) => text.match(/^\/\/ node_modules\/.*$/gm) ?? [])];
