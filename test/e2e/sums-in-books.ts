@@ -50,8 +50,8 @@ export function describeSumsInBooks(given: Given): void {
     expect(await sums("job", TODAY + 1, TODAY + 3)).toEqual([]);
   });
 
-  test.each([1, 2, 3])("The sums agree with the movements, whatever happens (seed %i)", async (seed) => {
-    const random = randomFrom(seed);
+  test("The sums agree with the movements, whatever happens", async () => {
+    const random = randomFrom(1);
     const one = <Value>(values: readonly Value[]) => values[random(values.length)] as Value;
     for (let number = 1; number <= 40; number++) {
       const token = one([

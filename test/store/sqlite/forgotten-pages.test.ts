@@ -9,7 +9,7 @@ import { until } from "../../helpers/until.ts";
 import { acceptId, claimOne, paidId } from "../store-fixtures.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
 
-const CHUNKS = 20;
+const CHUNKS = 5;
 /** Time of a read that keeps the log: longer than the store takes to look at it. */
 const READS_MS = 1_500;
 const SIZES: [string, number][] = [

@@ -13,6 +13,7 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { TimedOperation } from "../../../src/store/sqlite/transaction.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { digestsOf, testFolder } from "../../helpers/test-folder.ts";
+import { writeEmptyDatabase } from "../../helpers/test-store.ts";
 import { until } from "../../helpers/until.ts";
 import { acceptId, claimCalls, paidCall, paymentIntent, webhookCall } from "../store-fixtures.ts";
 
@@ -30,6 +31,7 @@ async function open({ threads = false } = {}): Promise<void> {
 }
 
 async function openAt(path: string, { threads = false } = {}) {
+  writeEmptyDatabase(path);
   const logs: string[] = [];
   const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
   const store = await openSqliteStore({

@@ -6,7 +6,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 import { paidId } from "../store-fixtures.ts";
 
-const PAYMENTS = 30_000;
+const PAYMENTS = 8_000;
 
 let folder: string;
 let store: Store;

@@ -1,5 +1,7 @@
 import { expect } from "vitest";
-import { inspectSqlite } from "../../../src/store/sqlite/inspect.ts";
+import type { Finding } from "../../../src/store/contract/inspection.ts";
+import { findProblems, problemTexts } from "../../../src/store/inspection-queries.ts";
+import { openToRead } from "../../../src/store/sqlite/driver.ts";
 import { describeStoreContract } from "../store-contract.ts";
 import { openInTempFolder } from "./open-in-temp-folder.ts";
 
@@ -8,11 +10,11 @@ describeStoreContract("The SQLite store", async (options) => {
   const { dispose } = opened;
   // Whatever a test did, the rows belong together.
   opened.dispose = async () => {
-    const inspection = inspectSqlite(opened.path);
-    const problems = await inspection.check();
-    await inspection.close();
+    const database = openToRead(opened.path, "mode=ro");
+    const problems = database.prepare<Finding>(findProblems("")).all([]);
+    database.close();
     await dispose();
-    expect(problems).toEqual([]);
+    expect(problemTexts(problems)).toEqual([]);
   };
   return opened;
 });

@@ -140,12 +140,13 @@ export function describeSearch(given: Given): void {
         await Promise.all(ends);
       }
       const foundAt = async (place: number) => (await search(`order-${place}-`)).withMetadata;
-      const allFound = () => Promise.all(callIds.map((_, place) => foundAt(place)));
       await fill(given);
-      expect(await allFound()).toEqual(callIds.map((callId) => [callId]));
+      const found = await Promise.all(callIds.map((_, place) => foundAt(place)));
+      expect(found).toEqual(callIds.map((callId) => [callId]));
       await given.reopen();
       await fill(given);
-      expect(await allFound()).toEqual(callIds.map((callId) => [callId]));
+      for (let place = 0; place < callIds.length; place += 40)
+        expect(await foundAt(place)).toEqual([callIds[place]]);
     });
 
     test("A process that is killed between two writes of a step leaves nothing out, and nothing twice", async () => {
