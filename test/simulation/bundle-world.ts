@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type BuildContext, context } from "esbuild";
+import { type BuildContext, context, stop } from "esbuild";
 import { MODULES } from "../../bundle.ts";
 import { bundleFolder, ROOT } from "../helpers/bundle.ts";
 import { type Mutant, mutated } from "./bundle-gateway.ts";
@@ -67,6 +67,8 @@ async function bundleWorld(changed: Mutant | undefined): Promise<SimulatedWorld>
 
 /** Starts a bundler that parses each file once for all worlds. */
 function startBundler(): Promise<BuildContext> {
+  // Otherwise esbuild reports a deadlock when this process ends.
+  process.once("exit", () => void stop());
   return context({
     ...MODULES,
     // Modules that are loaded later would be read from a real disk.
