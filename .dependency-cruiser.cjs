@@ -53,7 +53,7 @@ module.exports = {
       severity: "error",
       from: { path: "^src/parts/" },
       to: {
-        path: "^src/(main|start-gateway|host|parts|load-parts|open-store|store-events|store-telemetry)\\.ts$",
+        path: "^src/(main|start-gateway|host|parts|load-parts|open-store|store-events)\\.ts$",
       },
     },
     {
@@ -82,7 +82,7 @@ module.exports = {
         path: "^src/(core|node|log|config|http|x402|webhooks|delivery|operator|chain|grpc|store|runner)/",
       },
       to: {
-        path: "^src/(main|start-gateway|host|parts|load-parts|open-store|store-events|store-telemetry)\\.ts$|^src/(commands|api)/",
+        path: "^src/(main|start-gateway|host|parts|load-parts|open-store|store-events)\\.ts$|^src/(commands|api)/",
       },
     },
     {

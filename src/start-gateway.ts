@@ -1,13 +1,12 @@
 import type { Logger } from "pino";
 import type { Config } from "./config/config.ts";
 import { EventHub } from "./core/events.ts";
-import { NO_TELEMETRY } from "./core/telemetry.ts";
+import { NO_TELEMETRY, type Telemetry } from "./core/telemetry.ts";
 import type { Gateway } from "./host.ts";
 import { requirePages } from "./http/page-files.ts";
 import { loadMethods, loadParts, loadX402Parts, offerTelemetry } from "./load-parts.ts";
 import { openStore as openConfiguredStore } from "./open-store.ts";
 import { emitEvents } from "./store-events.ts";
-import { measureBatches } from "./store-telemetry.ts";
 import type { X402Periods } from "./x402/gateway-options.ts";
 
 /** Starts everything that the configuration uses. If a part fails to start, the started parts are stopped again. */
@@ -52,4 +51,21 @@ export async function startGateway(options: {
     await opening.then((store) => store.close()).catch(() => undefined);
     throw error;
   }
+}
+
+/** Returns a listener that records the size and the duration of each batch that the store commits. */
+function measureBatches(telemetry: Telemetry) {
+  const durationOf = (outcome: string) =>
+    telemetry.histogram("jobgate_store_commit_duration_seconds", { outcome });
+  const [committedIn, failedIn] = [durationOf("committed"), durationOf("failed")];
+  const sizes = telemetry.histogram("jobgate_store_commit_operations", {});
+  return (batch: {
+    readonly operations: number;
+    readonly durationMs: number;
+    readonly committed: boolean;
+  }): void => {
+    const { operations, durationMs, committed } = batch;
+    (committed ? committedIn : failedIn).observe(durationMs / 1000);
+    sizes.observe(operations);
+  };
 }
