@@ -1,6 +1,7 @@
 import type { BackgroundService } from "../core/background-service.ts";
 import type { GaugeSample } from "../core/instruments.ts";
 import type { PaymentRecord, RefundEnd } from "../core/payment.ts";
+import type { Holding } from "./holding.ts";
 
 /** Money that goes back to a payer. */
 export interface OwedRefund {
@@ -20,23 +21,6 @@ export interface SentRefund extends OwedRefund {
 
 /** Reason of a refund that waits for tokens. */
 export const NO_FUNDS = "the refund account is short of tokens";
-
-/** Balance of an account of jobgate when it was last read. */
-export interface Holding {
-  /** CAIP-2. */
-  readonly network: string;
-  readonly account: string;
-  readonly symbol: string;
-  /** Undefined means the network's own coin. */
-  readonly asset: string | undefined;
-  /** Base units. */
-  readonly amount: bigint;
-  readonly decimals: number;
-  /** True if payments wait for a higher balance. */
-  readonly isShort: boolean;
-  /** Unix milliseconds. */
-  readonly readAt: number;
-}
 
 /** Sends the refunds whose transactions are in the journal's queue of one account on one network. Sends each refund once. */
 export interface RefundSender extends BackgroundService {

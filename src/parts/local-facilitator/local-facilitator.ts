@@ -20,8 +20,8 @@ import {
   type Verification,
 } from "../../x402/facilitators/facilitator.ts";
 import type { NetworkSettlement } from "../../x402/facilitators/own-settlement.ts";
+import type { Holding } from "../../x402/holding.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
-import type { Holding } from "../../x402/refund-sender.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import type { Receipt } from "../transactions/chain.ts";

@@ -13,7 +13,8 @@ import {
   transactionOf,
 } from "../../core/payment.ts";
 import type { Store } from "../../store/store.ts";
-import { type Holding, NO_FUNDS, type RefundSender, type SentRefund } from "../../x402/refund-sender.ts";
+import type { Holding } from "../../x402/holding.ts";
+import { NO_FUNDS, type RefundSender, type SentRefund } from "../../x402/refund-sender.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
 import type { Refund, RefundLedger } from "./store/ledger.ts";
 import { isLost, isUnproven, UNPROVEN } from "./store/rules.ts";

@@ -3,7 +3,7 @@ import { formatEther } from "viem";
 import { coinOf } from "../../chain/coins.ts";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
-import type { Holding } from "../../x402/refund-sender.ts";
+import type { Holding } from "../../x402/holding.ts";
 import type { SettlerChain } from "./chain.ts";
 
 interface Parts {

@@ -5,7 +5,8 @@ import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
-import type { Holding, RefundSender } from "../refund-sender.ts";
+import type { Holding } from "../holding.ts";
+import type { RefundSender } from "../refund-sender.ts";
 import type { FacilitatorRequest, KindExtra, SettlementAnswer, Verification } from "./facilitator.ts";
 
 /** A network, and the key of the account that pays for transactions on it. */
