@@ -76,7 +76,7 @@ function resultsOf(found: Found, text: string): FoundByPart[] {
       ...ofCall(callId),
     })),
     ...found.payers.map((value) => ({ kind: SearchKind.PAYER, value })),
-    ...found.paymentIds.map(({ callId, value }) => ({
+    ...found.purchaseNames.map(({ callId, value }) => ({
       ...{ kind: SearchKind.PAYMENT_ID, value },
       ...ofCall(callId),
     })),

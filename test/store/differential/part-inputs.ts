@@ -320,7 +320,7 @@ export const OF_PARTS: MakersOf<string> = {
   addSearchTerms(world) {
     const { choices } = world;
     const terms = Array.from({ length: choices.one([1, 3]) }, () => ({
-      kind: choices.one(["transaction", "payment_id", "metadata"]),
+      kind: choices.one(["transaction", "purchase_name", "metadata"]),
       term: choices.one(["0xab", "abc", "abd", "ünï"]),
       entry: world.call(),
     }));

@@ -2,10 +2,10 @@ import { oneSpelling } from "../../../core/payment.ts";
 import type { CallDetails } from "../../../store/contract/operator-lists.ts";
 
 /**
- * Kinds of values in the index. A payment has `transaction` and `payment_id`, a refused request has `request`, and a JobCall
- * has `metadata`.
+ * Kinds of values in the index. A payment has `transaction` and `purchase_name`, a refused request has `request`, and a
+ * JobCall has `metadata`.
  */
-export type TermKind = "transaction" | "payment_id" | "request" | "metadata";
+export type TermKind = "transaction" | "purchase_name" | "request" | "metadata";
 
 /** Value of an entry, in the form that the index has. */
 export interface SearchTerm {
@@ -17,8 +17,8 @@ export interface SearchTerm {
 }
 
 /**
- * Rows that the index is filled from, each in the order of its positions: JobCalls and the identifiers of payments by call ID, settled
- * payments by time, refused payments by ID.
+ * Rows that the index is filled from, each in the order of its positions: JobCalls and the names of purchases by call ID,
+ * settled payments by time, refused payments by ID.
  */
 export const SEARCH_SOURCES = ["calls", "settled", "refused"] as const;
 export type SearchSource = (typeof SEARCH_SOURCES)[number];
@@ -50,7 +50,7 @@ export interface Found {
   /** Call IDs that begin with the digits of the text; an equal call ID first. */
   readonly numbers: readonly number[];
   readonly transactions: readonly FoundPayment[];
-  readonly paymentIds: readonly FoundPayment[];
+  readonly purchaseNames: readonly FoundPayment[];
   readonly payers: readonly string[];
   readonly requests: readonly FoundRequest[];
   /** Call IDs whose metadata has a value that the index cannot distinguish from a value with the text. */

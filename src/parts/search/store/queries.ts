@@ -42,7 +42,7 @@ export const isGone = (schema: string, row: string): string => {
     WHEN 'request' THEN ${lacks("refused_payments", "id")} ELSE ${lacks("payments")} END`;
 };
 
-const KINDS: readonly TermKind[] = ["transaction", "payment_id", "request", "metadata"];
+const KINDS: readonly TermKind[] = ["transaction", "purchase_name", "request", "metadata"];
 
 /** Row of the result: a call, or another finding as JSON. */
 type FoundRow =
@@ -84,13 +84,13 @@ export function* search(asked: Asked, text: string): Lookup<Found> {
   const transactions = ofKind("transaction").flatMap(({ entry: callId, term: value }): FoundPayment[] =>
     names.has(callId) ? [{ callId, value }] : [],
   );
-  const paymentIds = entriesOf(ofKind("payment_id")).flatMap((callId): FoundPayment[] => {
+  const purchaseNames = entriesOf(ofKind("purchase_name")).flatMap((callId): FoundPayment[] => {
     const value = names.get(callId);
     return value && folded(value).startsWith(wanted) ? [{ callId, value }] : [];
   });
   const account = oneSpelling(text);
   return {
-    ...{ transactions, paymentIds, withMetadata: entriesOf(ofKind("metadata")) },
+    ...{ transactions, purchaseNames, withMetadata: entriesOf(ofKind("metadata")) },
     numbers: named("number")
       .map(({ id }) => id)
       .sort(byDigits)
@@ -167,7 +167,7 @@ function searchQuery(asked: Asked, text: string): Query {
     select(
       "payment",
       { id: "call_id", purchase: "purchase_name" },
-      `FROM ${schema}payments WHERE ${dialect.among("call_id", entries("IN ('transaction', 'payment_id')"))}`,
+      `FROM ${schema}payments WHERE ${dialect.among("call_id", entries("IN ('transaction', 'purchase_name')"))}`,
     ),
     select(
       "request",

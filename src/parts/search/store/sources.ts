@@ -56,7 +56,7 @@ const SOURCES: Readonly<Record<SearchSource, Source>> = {
       ].join(" UNION ALL ");
     },
     terms: ({ entry, first }) =>
-      first === null ? [] : [{ kind: "payment_id", term: termOf("payment_id", first), entry }],
+      first === null ? [] : [{ kind: "purchase_name", term: termOf("purchase_name", first), entry }],
   },
 
   settled: {

@@ -60,7 +60,7 @@ export function describeSearch(given: Given): void {
       const found = await search("0x5E1d");
       expect(idsOf(found.transactions)).toEqual([first, second]);
       expect(found.transactions[1]?.value).toBe(`0x5e1d${"1".repeat(60)}`);
-      expect((await search("ORDER-1")).paymentIds).toEqual([
+      expect((await search("ORDER-1")).purchaseNames).toEqual([
         { callId: first, value: "Order-17" },
         { callId: second, value: "order-18" },
       ]);
@@ -165,7 +165,7 @@ export function describeSearch(given: Given): void {
       await given.reopen();
       await fill(given);
       const found = await search("order-1");
-      expect([found.withMetadata, found.paymentIds.length]).toEqual([[callId], 1]);
+      expect([found.withMetadata, found.purchaseNames.length]).toEqual([[callId], 1]);
       expect((await search("0x5e1d")).transactions).toHaveLength(1);
     });
 
