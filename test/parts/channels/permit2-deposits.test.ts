@@ -45,19 +45,24 @@ type Buyer = Awaited<ReturnType<typeof newBuyer>>;
 const balanceOf = ({ address }: TestAccount) => parts.usdc.balanceOf(address);
 const soldBy = ({ runner }: ChannelShop) => runner.calls.map(({ body }) => Buffer.from(body).toString());
 
-/** Buys more calls than one deposit pays, and gets the rest back. */
-async function expectChannelOf(shop: ChannelShop, { payer, fetch, scheme }: Buyer, name: string) {
+/** Buys calls, of which a deposit pays {@link CALLS}, and gets the rest back. */
+async function expectChannelOf(
+  shop: ChannelShop,
+  { payer, fetch, scheme }: Buyer,
+  { name, calls }: { readonly name: string; readonly calls: number },
+) {
   const before = await balanceOf(payer);
   const bought: Bought[] = [];
-  for (let call = 0; call <= CALLS; call++) bought.push(await shop.buy(fetch, `${name} ${call}`, KEPT));
+  for (let call = 0; call < calls; call++) bought.push(await shop.buy(fetch, `${name} ${call}`, KEPT));
   expect(bought.map(({ status, settlement }) => [status, settlement?.transaction !== ""])).toEqual(
     bought.map((_, call) => [202, call % CALLS === 0]),
   );
-  expect(await balanceOf(payer)).toBe(before - 2n * DEPOSIT);
+  const deposited = BigInt(Math.ceil(calls / CALLS)) * DEPOSIT;
+  expect(await balanceOf(payer)).toBe(before - deposited);
   const sold = BigInt(bought.length) * PRICE;
   const [id = ""] = bought.map(channelOf);
   await until(async () => (await readChannels(parts.anvil, "channels", id))[1] === sold);
-  expect(await scheme.refund(shop.urlOf(KEPT))).toMatchObject({ amount: String(2n * DEPOSIT - sold) });
+  expect(await scheme.refund(shop.urlOf(KEPT))).toMatchObject({ amount: String(deposited - sold) });
   expect(await balanceOf(payer)).toBe(before - sold);
   expect(soldBy(shop).filter((body) => body.startsWith(name))).toHaveLength(bought.length);
 }
@@ -105,7 +110,7 @@ describe("With a facilitator", () => {
       ["exact", "permit2"],
       ["batch-settlement", "permit2"],
     ]);
-    await expectChannelOf(shop, await newBuyer(), "call");
+    await expectChannelOf(shop, await newBuyer(), { name: "call", calls: CALLS + 1 });
   });
 
   it("A deposit whose payer has not approved Permit2 is refused, and moves nothing", async () => {
@@ -156,10 +161,12 @@ describe("With a facilitator", () => {
   it("A deposit that is never mined sells nothing once its permit has ended, and charges nothing", async () => {
     const buyer = await newBuyer();
     const before = await balanceOf(buyer.payer);
+    const endsAt = Date.now() + TTL_SECS * 1000;
     const { buy } = await signedDeposit(buyer);
     onTestFinished(() => proxy.clear());
     proxy.add({ path: "/settle", when: isDeposit, fault: lie(`0x${"ab".repeat(32)}`) });
     expect((await buy("never mined")).status).not.toBe(202);
+    await until(() => Date.now() >= endsAt);
     await until(async () => {
       await parts.anvil.client.mine({ blocks: 1 });
       return (await buy("never mined")).code === "settlement_failed";
@@ -216,7 +223,7 @@ describe("With jobgate's own facilitator", () => {
     const settler = await localSettler({ anvil: parts.anvil });
     const shop = await startChannelShop(parts, { edit: (config) => settler.edit(withPermit2(config)) });
     onTestFinished(() => shop.stop());
-    await expectChannelOf(shop, await newBuyer(), "own");
+    await expectChannelOf(shop, await newBuyer(), { name: "own", calls: 2 });
     expect(shop.facilitator.calls).toEqual([]);
   });
 });

@@ -17,7 +17,7 @@ async function startSlowShop(edit?: (config: string) => string) {
     letGo = resolve;
   });
   const shop = await startChannelShop(parts, {
-    keys: "claim_every_secs = 4\nwithdraw_delay_secs = 900",
+    keys: "claim_every_secs = 1\nwithdraw_delay_secs = 900",
     jobs: `
 [[jobs]]
 job_index = ${METERED}

@@ -29,7 +29,7 @@ const mayEnd = new Promise<void>((resolve) => {
 const parts = startBeforeAll(startChannelParts);
 const shop = startBeforeAll(() =>
   startChannelShop(parts, {
-    keys: "claim_every_secs = 4\nwithdraw_delay_secs = 900",
+    keys: "claim_every_secs = 1\nwithdraw_delay_secs = 900",
     // Every third call has not ended when the withdrawal starts.
     async handle({ callId }) {
       if (callId % 3n === 0n) await mayEnd;

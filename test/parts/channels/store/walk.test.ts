@@ -311,7 +311,7 @@ function isHigher(one: ChargeRow, other: ChargeRow): boolean {
 }
 
 test("The sums of a channel hold whatever happens in whatever order", () => {
-  for (let seed = 1; seed <= 40; seed++) {
+  for (let seed = 1; seed <= 15; seed++) {
     const channel = new ModelChannel(randomFrom(seed));
     for (let step = 0; step < 100; step++) {
       channel.step();
