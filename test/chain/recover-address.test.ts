@@ -10,7 +10,8 @@ import {
   recoverAddress,
   recoverTypedDataAddress,
 } from "../../src/chain/recover-address.ts";
-import { startJobgate } from "../helpers/jobgate-process.ts";
+import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
+import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { CLOSED_FACILITATOR, SALES_CONFIG } from "../helpers/small-configs.ts";
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
@@ -115,9 +116,9 @@ test("The log of a start names the library, which is viem where no native code c
   onTestFinished(() => rm(folder, { recursive: true }));
   const hook = join(folder, "without-native.cjs");
   await writeFile(hook, WITHOUT_NATIVE);
-  const libraryWith = async (env: Record<string, string>) => {
-    const config = `${SALES_CONFIG}${CLOSED_FACILITATOR}`;
-    const jobgate = await startJobgate({ config, env, args: ["--log-format", "json"] });
+  const config = `${SALES_CONFIG}${CLOSED_FACILITATOR}`;
+  const libraryOf = async (starting: Promise<Jobgate>) => {
+    const jobgate = await starting;
     await jobgate.stop();
     const line = jobgate.logs.find((text) => text.includes("signature recovery"));
     return (JSON.parse(line ?? "{}") as { library?: string }).library;
@@ -125,6 +126,7 @@ test("The log of a start names the library, which is viem where no native code c
   const isPrebuilt = ["linux-x64", "darwin-arm64", "win32-x64"].includes(
     `${process.platform}-${process.arch}`,
   );
-  expect(await libraryWith({})).toBe(isPrebuilt ? "secp256k1" : RECOVERY_LIBRARY);
-  expect(await libraryWith({ NODE_OPTIONS: `--require=${hook}` })).toBe("viem");
+  expect(await libraryOf(startEmbeddedJobgate({ config }))).toBe(isPrebuilt ? "secp256k1" : RECOVERY_LIBRARY);
+  const env = { NODE_OPTIONS: `--require=${hook}` };
+  expect(await libraryOf(startJobgate({ config, env, args: ["--log-format", "json"] }))).toBe("viem");
 });

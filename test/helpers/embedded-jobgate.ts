@@ -59,7 +59,7 @@ export async function startEmbeddedJobgate(options: {
     async openStore(store, storeLogger, hooks) {
       if (!store.url.startsWith("sqlite:")) return openStore(store, storeLogger, hooks);
       const path = resolve(folder, store.url.slice("sqlite:".length));
-      if (!existsSync(`${path}-owner`)) writeEmptyDatabase(path);
+      if (![path, `${path}-owner`].some((file) => existsSync(file))) writeEmptyDatabase(path);
       const { wrapStore = (opened) => opened } = options;
       const opened = await openSqliteStore({
         path,

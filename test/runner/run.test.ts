@@ -120,7 +120,7 @@ test("A result that jobgate would refuse makes a dead letter that says why, and 
 
 test("More results than fit in one message all arrive", async () => {
   const { address, acks, script } = await startWatched();
-  const bodies = Array.from({ length: 20 }, (_, index) => `${index}`);
+  const bodies = Array.from({ length: 6 }, (_, index) => `${index}`);
   await script(...bodies);
   let start = (): void => undefined;
   const all = new Promise<void>((resolve) => {
@@ -133,11 +133,11 @@ test("More results than fit in one message all arrive", async () => {
       await all;
       return Buffer.alloc(MIB);
     },
-    { address, concurrency: 20 },
+    { address, concurrency: 6 },
   );
-  await until(() => begun === 20);
+  await until(() => begun === 6);
   start();
-  await until(() => acks.length === 20);
+  await until(() => acks.length === 6);
   expect(lines).toHaveLength(1);
 });
 

@@ -168,7 +168,7 @@ describe("routes and limits", () => {
 });
 
 describe("refused requests", () => {
-  it("1,000 bad signatures cause no store writes", async () => {
+  it("200 bad signatures cause no store writes", async () => {
     const { url, store, post, lastCommit } = await startAlone(HMAC, 10);
     const sendGood = () => post(HMAC.path, signed(BODY), BODY);
     expect((await sendGood()).status).toBe(202);
@@ -178,11 +178,11 @@ describe("refused requests", () => {
     const request = `POST ${HMAC.path} HTTP/1.1\r\n${head}\r\n\r\n${BODY}`;
     const last = request.replace("host: a", "host: a\r\nconnection: close");
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => sendRaw(url, request.repeat(49) + last)),
+      Array.from({ length: 10 }, () => sendRaw(url, request.repeat(19) + last)),
     );
     const seen = new Map<number, number>();
     for (const { status } of answers.flat()) seen.set(status, (seen.get(status) ?? 0) + 1);
-    expect([...seen]).toEqual([[401, 1_000]]);
+    expect([...seen]).toEqual([[401, 200]]);
     expect(lastCommit()).toBe(before);
     expect((await store.totals()).calls.ready).toBe(1);
 

@@ -6,7 +6,7 @@ import { inspectSqlite } from "../../../src/store/sqlite/inspect.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { channelClient } from "../../helpers/channels.ts";
 import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
-import { type Jobgate, startJobgate } from "../../helpers/jobgate-process.ts";
+import type { Jobgate } from "../../helpers/jobgate-process.ts";
 import { startRunner } from "../../helpers/runner.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { until } from "../../helpers/until.ts";
@@ -52,8 +52,7 @@ it("After a restore no channel takes vouchers until the operator resumes them, a
   const restored = await mkdtemp(join(tmpdir(), "jobgate-channels-"));
   onTestFinished(() => rm(restored, { recursive: true, force: true }));
   await copyFile(copy, join(restored, "jobgate.db"));
-  // A process opens the file as it is.
-  const jobgate = await startJobgate({ config, folder: restored });
+  const jobgate = await startEmbeddedJobgate({ config, folder: restored });
   const runner = await startRunner({ address: jobgate.runnerAddress });
   onTestFinished(async () => {
     await runner.stop();

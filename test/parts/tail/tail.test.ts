@@ -6,7 +6,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { EventSchema, OperatorService, PaymentState } from "../../../src/gen/jobgate/v1/operator_pb.ts";
 import { spawnTethered } from "../../../src/node/tethered-process.ts";
 import { eventLine } from "../../../src/parts/tail/tail.ts";
@@ -90,7 +90,10 @@ test("jobgate tail prints only the events that its options select, and nothing f
 });
 
 test("jobgate tail exits with 0 when its reader goes, and with 1 when jobgate stops", async () => {
-  const [unread, watching] = await Promise.all([startTail(), startTail()]);
+  const unread = await startTail();
+  vi.stubEnv("JOBGATE_OPERATOR_TOKEN", "hunter2");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const watching = runHere("tail", "--target", jobgate.operatorUrl.slice("http://".length));
   unread.child.stdout.destroy();
   // The second write fails at the latest.
   await accept();
@@ -98,8 +101,9 @@ test("jobgate tail exits with 0 when its reader goes, and with 1 when jobgate st
   expect(await unread.exited).toBe(0);
 
   jobgate.kill("SIGTERM");
-  expect(await watching.exited).toBe(1);
-  expect(watching.complaints.at(-1)).toContain("jobgate is stopping");
+  const { code, stderr } = await watching;
+  expect(code).toBe(1);
+  expect(stderr).toContain("jobgate is stopping");
   expect(await jobgate.exited).toEqual({ code: 0, signal: null });
 });
 

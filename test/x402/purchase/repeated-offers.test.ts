@@ -27,7 +27,7 @@ import { EURC, METHODS, requestWith, USDC } from "../payments.ts";
 const logger = pino({ level: "silent" });
 /** {@link OTHER_VERSION} has no name for its network. */
 const WETH: AcceptedToken = { ...USDC, network: "eip155:1", symbol: "WETH", decimals: 18 };
-const RUNS = 100;
+const RUNS = 40;
 
 /** Everything that an answer depends on. */
 interface World {
