@@ -11,6 +11,7 @@ import { buyTask } from "../helpers/a2a.ts";
 import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import { requestOffer, type SignedPayment, signV2Payment } from "../helpers/clients.ts";
 import { startEmbeddedJobgate } from "../helpers/embedded-jobgate.ts";
+import { post } from "../helpers/http-post.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
 import { buyTool } from "../helpers/mcp.ts";
@@ -239,8 +240,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
           const skillId = `job-1-${job}`;
           return (await buyTask(`${jobgate.x402Url}/a2a`, { skillId, body, headers })) as unknown as Answer;
         }
-        const response = await fetch(urlOf(sending.job), {
-          method: "POST",
+        const response = await post(urlOf(sending.job), {
           headers: { ...payment.headers, ...sending.headers },
           body: sending.body ?? "work",
           signal: sending.signal ?? AbortSignal.timeout(55_000),

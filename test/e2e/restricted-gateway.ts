@@ -6,6 +6,7 @@ import { accounts, type TestAccount } from "../helpers/accounts.ts";
 import type { Anvil } from "../helpers/anvil.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import type { Facilitator } from "../helpers/facilitator.ts";
+import { post as httpPost } from "../helpers/http-post.ts";
 import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { buyTool } from "../helpers/mcp.ts";
 import { type MppChallenge, requestChallenges, signChallenge } from "../helpers/mpp.ts";
@@ -70,7 +71,7 @@ export async function startRestrictedGateway(
   const urlOf = (job: number, protocol: ProtocolName = "x402") =>
     gateway.at(protocol).urlOf(job).replace("/jobs/1/", "/jobs/0/");
   const post = async (url: string, headers: Headers, body: string): Promise<Answer> => {
-    const response = await fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(55_000) });
+    const response = await httpPost(url, { headers, body, signal: AbortSignal.timeout(55_000) });
     return { httpStatus: response.status, ...((await response.json()) as object) };
   };
   return {

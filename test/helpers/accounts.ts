@@ -1,11 +1,16 @@
-import type { Hex } from "viem";
+import { type Hex, hashTypedData } from "viem";
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import { signNatively } from "./native-signatures.ts";
 
 /** A development account with its key, which the chain of every anvil funds with 10,000 ether. */
 export type TestAccount = PrivateKeyAccount & { readonly privateKey: Hex };
 
-function testAccount(privateKey: Hex): TestAccount {
-  return { ...privateKeyToAccount(privateKey), privateKey };
+/** The account of a key, which signs payments by the native library. */
+export function testAccount(privateKey: Hex): TestAccount {
+  const account = privateKeyToAccount(privateKey);
+  const signTypedData: PrivateKeyAccount["signTypedData"] = async (typedData) =>
+    signNatively(hashTypedData(typedData), privateKey) ?? account.signTypedData(typedData);
+  return { ...account, signTypedData, privateKey };
 }
 
 /** Makes an account that holds nothing. */

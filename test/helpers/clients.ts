@@ -10,6 +10,7 @@ import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-id
 import { wrapFetchWithPaymentFromConfig } from "@x402/fetch";
 import { type Address, type Hex, toHex } from "viem";
 import type { TestAccount } from "./accounts.ts";
+import { post } from "./http-post.ts";
 import type { SignedAuthorization } from "./usdc.ts";
 
 type Authorization = SignedAuthorization["authorization"];
@@ -57,7 +58,7 @@ export async function requestOffer(
   body: string | Uint8Array<ArrayBuffer> = "",
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Offer> {
-  const response = await fetch(url, { method: "POST", body, headers });
+  const response = await post(url, { body, headers });
   const text = await response.text();
   const header = response.headers.get("payment-required");
   if (response.status !== 402 || header === null) {

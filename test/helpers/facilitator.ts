@@ -12,7 +12,7 @@ import { createNonceManager, createWalletClient, type Hex, publicActions } from 
 import { privateKeyToAccount } from "viem/accounts";
 import { jsonRpc } from "viem/nonce";
 import { accounts } from "./accounts.ts";
-import "./native-recovery.ts";
+import "./native-signatures.ts";
 import { type Anvil, minedReceipt, rpcTransport } from "./anvil.ts";
 import { listenHttp } from "./http-listener.ts";
 import { ALLOWED_FACTORY } from "./wallets.ts";
@@ -134,9 +134,16 @@ function officialFacilitator(options: {
     pollingInterval: 10,
     cacheTime: 0,
   }).extend(publicActions);
+  // The chain signs for its own accounts, which saves three requests and a signature in JavaScript for each settlement.
+  const isOfChain = Object.values(accounts).some(({ privateKey: known }) => known === privateKey);
+  const sentByChain = async (call: Parameters<typeof wallet.writeContract>[0]): Promise<Hex> => {
+    const gas = await wallet.estimateContractGas(call as Parameters<typeof wallet.estimateContractGas>[0]);
+    return wallet.writeContract({ ...call, account: account.address, chain: null, gas } as typeof call);
+  };
   const signer = toFacilitatorEvmSigner(
     {
       ...wallet,
+      ...(isOfChain && { writeContract: sentByChain }),
       address: account.address,
       waitForTransactionReceipt: (wanted: { hash: Hex; timeout?: number }) =>
         minedReceipt(wallet, { ...wanted, anvil }),

@@ -1,5 +1,6 @@
 import { decodePaymentSignatureHeader } from "@x402/core/http";
 import { ERROR_KINDS, type ErrorCode } from "../../src/core/errors.ts";
+import { post } from "./http-post.ts";
 import { readBase64Json } from "./mpp.ts";
 
 type Json = Record<string, unknown>;
@@ -28,8 +29,7 @@ export async function sendText(
   body: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<RpcAnswer> {
-  const response = await fetch(url, {
-    method: "POST",
+  const response = await post(url, {
     body,
     headers: {
       "content-type": "application/json",
