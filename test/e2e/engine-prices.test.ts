@@ -156,7 +156,7 @@ describe("With the pricing engine as the price source", () => {
 
 describe("While a stranger requests prices of more services than can wait for a proof of work", () => {
   // A proof takes long enough for the queue to fill, and not so long that a busy machine cannot make one in time.
-  const SLOW_PROOF_BITS = 15;
+  const SLOW_PROOF_BITS = 13;
   const slowEngine = startBeforeAll(() =>
     startPricingEngine({ difficulty: SLOW_PROOF_BITS, prices: { "1/0": PRICE_WEI } }),
   );

@@ -40,12 +40,20 @@ async function startFailing({
   return { account, shop, fail, operator, config };
 }
 
-it("A buyer on Solana whose job failed is paid back, and the books show both transactions and the fee", async () => {
+it("A buyer on Solana whose job failed is paid back: the books and callbacks have both transactions, and the books the fee", async () => {
   const { cluster, mint, payer } = parts;
-  const { account, shop, fail, operator } = await startFailing();
+  const receiver = await startReceiver();
+  const { account, shop, fail, operator } = await startFailing({
+    more: `[[callbacks]]
+url = "${receiver.url}"
+secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"
+events = ["payment.settled", "refund.sent"]
+`,
+  });
   const before = await cluster.balanceOf(payer, mint);
   expect((await shop.offers()).resource.description).toContain("Refunded if it fails.");
   expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });
+  const paidIn = cluster.landed.at(-1)?.signature;
   fail();
   await expect
     .poll(() => onlyRefund(shop.jobgate))
@@ -60,6 +68,18 @@ it("A buyer on Solana whose job failed is paid back, and the books show both tra
     [MovementKind.REFUND, "-0.01", transaction],
   ]);
   expect(await operator.getTotals({})).toMatchObject({ balanced: true, kept: 0n });
+
+  await expect.poll(() => receiver.calls.length).toBe(2);
+  const told = receiver.calls.map(({ body }) => JSON.parse(body));
+  const money = {
+    ...{ network: SOLANA_NETWORK, asset: mint, symbol: "USDC" },
+    ...{ amount: String(PRICE), payer },
+  };
+  expect(told.find(({ type }) => type === "payment.settled").data).toMatchObject({
+    ...money,
+    transaction: paidIn,
+  });
+  expect(told.find(({ type }) => type === "refund.sent").data).toMatchObject({ ...money, transaction });
 });
 
 it("A payment that a fork can still take away is not paid back, and once it is gone the refund waits for the operator", async () => {
@@ -158,38 +178,18 @@ it("A payment from another account of the payer than the associated one goes bac
   expect([cluster.unitsOf(source), cluster.unitsOf(own)]).toEqual([PRICE, before]);
 });
 
-it("Callbacks name network and signature of a payment on Solana, and of its refund", async () => {
-  const receiver = await startReceiver();
-  const { shop, fail } = await startFailing({
-    more: `[[callbacks]]
-url = "${receiver.url}"
-secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"
-events = ["payment.settled", "refund.sent"]
-`,
-  });
-  expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });
-  const paidIn = parts.cluster.landed.at(-1)?.signature;
-  fail();
-  await expect.poll(() => receiver.calls.length).toBe(2);
-  const told = receiver.calls.map(({ body }) => JSON.parse(body));
-  const money = {
-    network: SOLANA_NETWORK,
-    asset: parts.mint,
-    symbol: "USDC",
-    amount: String(PRICE),
-    payer: parts.payer,
-  };
-  const { transaction } = (await onlyRefund(shop.jobgate)) ?? {};
-  expect(told.find(({ type }) => type === "payment.settled").data).toMatchObject({
-    ...money,
-    transaction: paidIn,
-  });
-  expect(told.find(({ type }) => type === "refund.sent").data).toMatchObject({ ...money, transaction });
-});
-
-it("Refunds on Solana wait while the account is short of tokens, and metrics show that and its SOL", async () => {
+it("Refunds on Solana wait while the account is short of tokens, which metrics and `jobgate check --online` show, and its SOL", async () => {
   const { cluster, mint, payer } = parts;
-  const { account, shop, fail } = await startFailing({ tokens: PRICE - 1n });
+  const { account, shop, fail, config } = await startFailing({ tokens: PRICE - 1n });
+  const check = async (edit = (text: string) => text) =>
+    (await runHereWith(["check", "--online"], { files: { "jobgate.toml": edit(config) } })).stdout;
+  const balance = `${formatEther(cluster.lamportsOf(account.address) * 10n ** 9n)} native units`;
+  const line = `refunds on ${SOLANA_NETWORK}: ${account.address} (balance ${balance}`;
+  expect(await check()).toContain(`${line}; 0.009999 USDC)`);
+  await cluster.fund(account.address, mint, 0n);
+  expect(await check((text) => `${text}min_balance = "1000"\n`)).toContain(
+    `${line}, less than min_balance 1000 native units; 0 USDC: refunds wait until it has tokens)`,
+  );
   expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });
   fail();
   await expect
@@ -207,18 +207,4 @@ it("Refunds on Solana wait while the account is short of tokens, and metrics sho
   await expect.poll(() => onlyRefund(shop.jobgate)).toMatchObject({ state: RefundState.REFUNDED });
   expect(await cluster.balanceOf(payer, mint)).toBe(before + PRICE);
   expect(account.sent().length).toBe(sent + 1);
-});
-
-it("`jobgate check --online` says what the refund account on Solana holds, and that it is short", async () => {
-  const { cluster, mint } = parts;
-  const { account, config } = await startFailing({ tokens: 20_000n });
-  const check = async (edit = (text: string) => text) =>
-    (await runHereWith(["check", "--online"], { files: { "jobgate.toml": edit(config) } })).stdout;
-  const balance = `${formatEther(cluster.lamportsOf(account.address) * 10n ** 9n)} native units`;
-  const line = `refunds on ${SOLANA_NETWORK}: ${account.address} (balance ${balance}`;
-  expect(await check()).toContain(`${line}; 0.02 USDC)`);
-  await cluster.fund(account.address, mint, 0n);
-  expect(await check((text) => `${text}min_balance = "1000"\n`)).toContain(
-    `${line}, less than min_balance 1000 native units; 0 USDC: refunds wait until it has tokens)`,
-  );
 });

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
 import { encodeFunctionData, parseAbi } from "viem";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createOperatorClient, type Timestamp, timestampMs } from "../../src/commands/operator-client.ts";
@@ -9,8 +10,8 @@ import { accounts } from "../helpers/accounts.ts";
 import { sendTransaction } from "../helpers/anvil.ts";
 import { requestOffer } from "../helpers/clients.ts";
 import type { Fault } from "../helpers/fault.ts";
+import { listenHttp } from "../helpers/http-listener.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
-import { startReceiver } from "../parts/callbacks/callback-harness.ts";
 import { type Answer, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
@@ -25,11 +26,28 @@ describe("a failed job is paid back", () => {
     await parts.usdc.mint(made.address, AMOUNT);
     return { ...made, stop: () => Promise.resolve() };
   });
+  const called: { readonly path: string; readonly body: string }[] = [];
+  const receiver = startBeforeAll(() =>
+    listenHttp({
+      handler: (request, response) =>
+        void text(request).then((body) => {
+          called.push({ path: request.url ?? "", body });
+          response.writeHead(204).end();
+        }),
+    }),
+  );
   const gateway = startBeforeAll(() =>
     startPaidGateway({
       parts,
       setUp: "rpc_url",
-      edit: account.edit,
+      edit: (config) => `${account.edit(config)}
+[x402.callbacks]
+allowed_addresses = ["127.0.0.1"]
+[[callbacks]]
+url = "${receiver.url}/operator"
+events = ["refund.sent", "refund.failed"]
+secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"
+`,
       handle: () => Promise.reject(new Fail("no good")),
     }),
   );
@@ -37,9 +55,9 @@ describe("a failed job is paid back", () => {
   const held = () => parts.usdc.balanceOf(account.address);
   const paidBy = () => parts.usdc.balanceOf(payer);
 
-  async function buyAndFail(job = 0): Promise<Answer & { readonly call_id: number }> {
+  async function buyAndFail(job = 0, headers = {}): Promise<Answer & { readonly call_id: number }> {
     const payment = await gateway.sign({ job });
-    const answer = await gateway.send(payment, { job });
+    const answer = await gateway.send(payment, { job, headers });
     expect(answer).toMatchObject({ status: 202 });
     const { call_id = 0 } = answer;
     await expect.poll(async () => (await refundOf(call_id))?.state).toBeDefined();
@@ -180,22 +198,45 @@ describe("a failed job is paid back", () => {
     expect({ balanced, kept }).toEqual({ balanced: true, kept: 0n });
   });
 
-  it("A transfer that the token refuses is a failed refund, which the operator can approve again", async () => {
+  it("A transfer that the token refuses is a failed refund, which the operator can approve again, and callbacks say both", async () => {
     await parts.usdc.mint(account.address, AMOUNT);
-    const call = await buyAndFail(1);
+    const { call_id } = await buyAndFail(1, { "callback-url": `${receiver.url}/buyer` });
+    const told = (event: string, path: string) =>
+      called.flatMap(({ path: at, body }) => {
+        const { type, data } = JSON.parse(body) as {
+          readonly type: string;
+          readonly data: { readonly call_id: number };
+        };
+        return type === event && at === `/${path}` && data.call_id === call_id ? [data] : [];
+      });
+    const common = {
+      ...{ call_id, origin: "x402", symbol: "USDC" },
+      ...{ amount: String(AMOUNT), payer: payer.toLowerCase() },
+    };
     await askToken("blacklist", payer);
     onTestFinished(() => askToken("unBlacklist", payer));
     const before = await paidBy();
-    await operator().approveRefund({ callId: BigInt(call.call_id), ...SIGNATURE });
-    await untilRefundIs(call.call_id, {
-      state: RefundState.REFUND_FAILED,
-      reason: expect.stringContaining("blacklisted"),
-    });
+    await operator().approveRefund({ callId: BigInt(call_id), ...SIGNATURE });
+    const reason = expect.stringContaining("blacklisted");
+    await untilRefundIs(call_id, { state: RefundState.REFUND_FAILED, reason });
+    await expect
+      .poll(() => told("refund.failed", "operator"))
+      .toEqual([expect.objectContaining({ ...common, reason })]);
+    await expect.poll(() => told("refund.failed", "buyer")).toEqual([expect.objectContaining(common)]);
+    expect(told("refund.failed", "buyer")[0]).not.toHaveProperty("reason");
+
     await askToken("unBlacklist", payer);
-    await operator().approveRefund({ callId: BigInt(call.call_id), ...SIGNATURE });
-    await untilRefundIs(call.call_id, { state: RefundState.REFUNDED, attempt: 2 });
+    await operator().approveRefund({ callId: BigInt(call_id), ...SIGNATURE });
+    await untilRefundIs(call_id, { state: RefundState.REFUNDED, attempt: 2 });
     expect(await paidBy()).toBe(before + AMOUNT);
     expect(await held()).toBe(0n);
+    const { transaction } = (await refundOf(call_id)) as Refund;
+    for (const path of ["operator", "buyer"])
+      await expect
+        .poll(() => told("refund.sent", path))
+        .toEqual([expect.objectContaining({ ...common, transaction })]);
+    const call_url = expect.stringMatching(new RegExp(`/x402/calls/${call_id}$`));
+    expect(told("refund.sent", "buyer")[0]).toMatchObject({ call_url });
   });
 });
 
@@ -274,65 +315,13 @@ describe("a payment that the chain neither shows nor refutes", () => {
   });
 });
 
-describe("callbacks about a refund", () => {
-  it("Have callbacks to operator and buyer about the failed attempt and the transaction that pays", async () => {
-    const receiver = await startReceiver();
-    const events = `
-[x402.callbacks]
-allowed_addresses = ["127.0.0.1"]
-[[callbacks]]
-url = "${receiver.url}/operator"
-events = ["refund.sent", "refund.failed"]
-secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"
-`;
-    const { account, gateway, operator } = await startFailing((config) => `${config}${events}`);
-    const payment = await gateway.sign({ job: 1 });
-    const headers = { "callback-url": `${receiver.url}/buyer` };
-    const { call_id = 0 } = await gateway.send(payment, { job: 1, headers });
-    const refund = async () => (await operator.listRefunds({})).refunds[0];
-    await expect.poll(refund).toMatchObject({ state: RefundState.OWED, asks: true });
-    const told = (event: string, path: string) =>
-      receiver.calls.flatMap(({ path: at, body }) => {
-        const { type, data } = JSON.parse(body) as { readonly type: string; readonly data: object };
-        return type === event && at === `/hook/${path}` ? [data] : [];
-      });
-    await parts.usdc.mint(account.address, AMOUNT);
-    await askToken("blacklist", payer);
-    onTestFinished(() => askToken("unBlacklist", payer));
-    await operator.approveRefund({ callId: BigInt(call_id), ...SIGNATURE });
-    const common = {
-      call_id,
-      origin: "x402",
-      symbol: "USDC",
-      amount: String(AMOUNT),
-      payer: payer.toLowerCase(),
-    };
-    await expect
-      .poll(() => told("refund.failed", "operator"))
-      .toEqual([expect.objectContaining({ ...common, reason: expect.stringContaining("blacklisted") })]);
-    await expect.poll(() => told("refund.failed", "buyer")).toEqual([expect.objectContaining(common)]);
-    expect(told("refund.failed", "buyer")[0]).not.toHaveProperty("reason");
-
-    await askToken("unBlacklist", payer);
-    await operator.approveRefund({ callId: BigInt(call_id), ...SIGNATURE });
-    await expect.poll(refund).toMatchObject({ state: RefundState.REFUNDED });
-    const { transaction } = (await refund()) as Refund;
-    for (const path of ["operator", "buyer"])
-      await expect
-        .poll(() => told("refund.sent", path))
-        .toEqual([expect.objectContaining({ ...common, transaction })]);
-    const callUrl = expect.stringMatching(new RegExp(`/x402/calls/${call_id}$`));
-    expect(told("refund.sent", "buyer")[0]).toMatchObject({ call_url: callUrl });
-  });
-});
-
 /** Starts a gateway whose jobs fail, with a refund account of its own that holds no tokens. */
-async function startFailing(edit = (config: string) => config) {
+async function startFailing() {
   const account = await refundAccount(parts);
   const gateway = await startPaidGateway({
     parts,
     setUp: "rpc_url",
-    edit: (config) => edit(account.edit(config)),
+    edit: account.edit,
     handle: () => Promise.reject(new Fail("no good")),
   });
   onTestFinished(() => gateway.stop());
