@@ -1,0 +1,3 @@
+import { testConsequences } from "./consequences.ts";
+
+testConsequences({ every: 1 });
