@@ -4,8 +4,8 @@ import type { Jobgate } from "../helpers/jobgate-process.ts";
 import { type Runner, startRunner } from "../helpers/runner.ts";
 import { testFolder } from "../helpers/test-folder.ts";
 
-const REQUESTS_IN_HAND = 40;
-const LEASES_OUT = 40;
+const REQUESTS_IN_HAND = 15;
+const LEASES_OUT = 15;
 const CONFIG = `
 service_id = 1
 [store]
@@ -44,7 +44,7 @@ function attemptsOf(runners: readonly Runner[]): Map<number, number[]> {
 }
 
 describe("Shutdown under load", () => {
-  it("A stop during 40 requests and 40 leases: every accepted job is delivered, now or after the restart", async () => {
+  it("A stop during 15 requests and 15 leases: every accepted job is delivered, now or after the restart", async () => {
     const folder = await testFolder();
     const first = await startEmbeddedJobgate({ config: CONFIG, folder });
     const accepted = new Set<number>();

@@ -41,7 +41,7 @@ const PROTOCOLS_OF: Readonly<Record<SetUp, readonly ProtocolName[]>> = {
   rpc_url: ["x402", "blueprintevm", "a2a"],
   "no rpc_url": ["evm", "mcp", "evm over mcp"],
 };
-const COPIES = 8;
+const COPIES = 4;
 
 describe.each(SET_UPS)("Replays, with %s", (setUp) => {
   const protocols = PROTOCOLS_OF[setUp];

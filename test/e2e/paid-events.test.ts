@@ -139,29 +139,6 @@ describe("The events of a paid call", () => {
     for (const { delivery } of [bought, other]) await ack(await delivery());
   });
 
-  it("Resume after the last event seen when jobgate was killed and restarted, progress included", async () => {
-    await gateway.restart({ asProcess: true });
-    const bought = await buy("restarted");
-    const call = await bought.delivery();
-    const before = await watch(bought);
-    await until(before, "running");
-    await tell(call, { percent: 30, text: "thirty" });
-    const seen = await before.next();
-    expect(seen?.data).toMatchObject({ progress: { percent: 30, text: "thirty" } });
-
-    const broken = before.rest();
-    broken.catch(() => undefined);
-    await gateway.restart({ signal: "SIGKILL" });
-    await expect(broken).rejects.toThrow();
-    const fresh = await watch(bought);
-    expect(await fresh.next()).toEqual(seen);
-    const resumed = await watch(bought, { "last-event-id": seen?.id as string });
-    await tell(call, { percent: 60, text: "sixty" });
-    expect((await resumed.next())?.data).toMatchObject({ progress: { percent: 60, text: "sixty" } });
-    await ack(call);
-    expect((await resumed.rest()).map(({ id }) => id)).toEqual(["succeeded-1"]);
-  });
-
   it("20 open streams of one call all get events, and leave nothing behind when their clients hang up", async () => {
     const account = newAccount();
     await parts.usdc.mint(account.address, AMOUNT);

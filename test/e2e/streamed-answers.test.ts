@@ -300,20 +300,6 @@ describe("A streamed answer of an API", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("is not requested again after jobgate was killed", async () => {
-    await gateway.restart({ asProcess: true });
-    const { answer, path, headers } = await buy("/chat/model");
-    await gateway.restart({ signal: "SIGKILL" });
-    await expect(answer.text()).rejects.toThrow("terminated");
-    goOn.emit("go");
-    const resent = await fetch(`${gateway.jobgate.x402Url}${path}`, { headers });
-    expect([resent.status, await resent.json()]).toMatchObject([
-      502,
-      { code: "outcome_unknown", charged: true },
-    ]);
-    expect(calls).toHaveLength(1);
-  });
-
   it("is not given to its buyer where the API refuses the gateway", async () => {
     const { answer } = await buy("/chat/refused");
     expect([answer.status, await answer.json()]).toMatchObject([502, { code: "api_refused", charged: true }]);

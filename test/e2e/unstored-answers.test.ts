@@ -222,25 +222,6 @@ describe("An answer of a job with store_answers = false", () => {
     expect(seen).toEqual(["/secret/early", "/secret/big"]);
   });
 
-  it("is sent again after kill -9 before it was forgotten, without another call", async () => {
-    await gateway.restart({ env: { JOBGATE_CRASH_AT: "before-forgetting" } });
-    const { send } = await paid("/secret/crash");
-    const answer = await send();
-    expect([answer.status, await answer.text()]).toEqual([200, "answer to /secret/crash"]);
-    // A next request on the answer's connection shows that it was taken.
-    await until(() =>
-      send().then(
-        () => undefined,
-        () => true,
-      ),
-    );
-    await gateway.startAgain();
-    const resent = await send();
-    expect([resent.status, await resent.text()]).toEqual([200, "answer to /secret/crash"]);
-    await sendUntilForgotten(send);
-    expect(seen).toEqual(["/secret/crash"]);
-  });
-
   it("is forgotten by a tool of MCP too, whose large answer stays until its link was read", async () => {
     const url = `${gateway.jobgate.x402Url}/mcp`;
     const buyTool = async (name: string) => {
