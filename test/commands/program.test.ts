@@ -1,10 +1,6 @@
-import { once } from "node:events";
 import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { runProgram } from "../../src/commands/program.ts";
-import { spawnTethered } from "../../src/node/tethered-process.ts";
-import { jobgateProgram } from "../helpers/jobgate-program.ts";
 import { runJobgate } from "./run-jobgate.ts";
 
 let printed: { stdout: string; stderr: string };
@@ -86,12 +82,4 @@ test("help prints the help of the command that is named, at any depth", async ()
 test("The variable of another command's --all selects no dead letters", async () => {
   vi.stubEnv("JOBGATE_ALL", "1");
   expect(await runProgram(["dead-letters", "drop"])).toBe(2);
-});
-
-test("A reader that goes away is not an error", async () => {
-  const args = [...jobgateProgram(), "--help"];
-  const child = spawnTethered({ command: process.execPath, args, env: { PATH: process.env.PATH } });
-  child.stdout.destroy();
-  const [[code], stderr] = await Promise.all([once(child, "exit"), text(child.stderr)]);
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 });

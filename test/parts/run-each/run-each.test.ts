@@ -19,8 +19,8 @@ test("The program's input is the body, byte for byte, and its output is the resu
   expect(Buffer.from(result?.body ?? []).equals(body)).toBe(true);
 });
 
-test("Metadata and IDs become environment variables, tokens do not, and no shell expands the arguments", async () => {
-  const { address, script, acks } = await startWatched({ tokens: ["hunter2"] });
+test("Metadata and IDs become environment variables, tokens do not, no shell expands the arguments, and a result over 1 MiB makes a dead letter", async () => {
+  const { address, script, acks, fails } = await startWatched({ tokens: ["hunter2"] });
   await startRunEach(address, SCRIPTS, {
     JOBGATE_RUNNER_TOKEN: "hunter2",
     JOBGATE_OPERATOR_TOKEN: "hunter3",
@@ -38,11 +38,23 @@ test("Metadata and IDs become environment variables, tokens do not, and no shell
     ]),
   );
   expect(printed).not.toMatch(/hunter|forged|TOKEN/);
+
+  await script("head -c 1048576 /dev/zero");
+  await script("head -c 1048577 /dev/zero; sleep 60");
+  await until(() => fails.mock.calls.length === 1);
+  expect(acks.mock.calls[1]?.[1]?.body).toHaveLength(1_048_576);
+  expect(fails.mock.calls[0]?.[1]).toBe("printed more than 1048576 bytes, the maximum for a result");
 });
 
-test("Exit code 0 acks, a code of --fail-on makes a dead letter, and any other retries with the last lines of stderr", async () => {
-  const { address, script, acks, retries, fails, store } = await startWatched({ maxAttempts: 1 });
-  const { lines } = await startRunEach(address, ["--concurrency", "4", "--fail-on", "65,3", ...SCRIPTS]);
+test("Exit code 0 acks, a code of --fail-on makes a dead letter, and any other retries with the last lines of stderr; SIGTERM waits for running programs, takes nothing new, and exits with 0", async () => {
+  const { address, script, acks, retries, fails, server, store } = await startWatched({ maxAttempts: 1 });
+  const { child, exited, lines } = await startRunEach(address, [
+    "--concurrency",
+    "4",
+    "--fail-on",
+    "65,3",
+    ...SCRIPTS,
+  ]);
   await script("exit 0");
   await script("echo too old >&2; exit 65");
   await script("exit 3");
@@ -62,21 +74,7 @@ test("Exit code 0 acks, a code of --fail-on makes a dead letter, and any other r
   ]);
   expect(lines).toContain("too old");
   await until(async () => (await store.totals()).calls.dead === 5);
-});
 
-test("Accepts a result of 1 MiB; a larger one makes a dead letter with the reason", async () => {
-  const { address, script, acks, fails } = await startWatched();
-  await startRunEach(address, SCRIPTS);
-  await script("head -c 1048576 /dev/zero");
-  await script("head -c 1048577 /dev/zero; sleep 60");
-  await until(() => fails.mock.calls.length === 1);
-  expect(acks.mock.calls[0]?.[1]?.body).toHaveLength(1_048_576);
-  expect(fails.mock.calls[0]?.[1]).toBe("printed more than 1048576 bytes, the maximum for a result");
-});
-
-test("SIGTERM takes nothing new, waits for running programs, and exits with 0", async () => {
-  const { address, script, acks, server, store } = await startWatched();
-  const { child, exited } = await startRunEach(address, ["--concurrency", "2", ...SCRIPTS]);
   const folder = await testFolder();
   await script(`echo $$ >${folder}/pid; until [ -e ${folder}/go ]; do sleep 0.05; done`);
   await until(async () => (await readPid(join(folder, "pid"))) > 0);
@@ -85,7 +83,7 @@ test("SIGTERM takes nothing new, waits for running programs, and exits with 0", 
   await script(`touch ${folder}/begun`);
   await writeFile(join(folder, "go"), "");
   expect(await exited).toBe(0);
-  expect(acks.mock.calls).toHaveLength(1);
+  expect(acks.mock.calls).toHaveLength(2);
   expect((await store.totals()).calls.ready).toBe(1);
   await expect(readFile(join(folder, "begun"))).rejects.toThrow("ENOENT");
 });
