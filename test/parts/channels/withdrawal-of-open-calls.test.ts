@@ -1,4 +1,4 @@
-import { expect, it, onTestFinished, vi } from "vitest";
+import { expect, it, type TestContext, vi } from "vitest";
 import { Fail } from "../../../src/runner/job.ts";
 import { runHere } from "../../commands/operator-commands.ts";
 import { accounts, newAccount } from "../../helpers/accounts.ts";
@@ -10,7 +10,7 @@ const METERED = 2;
 const USED = 300n;
 
 /** Starts a shop whose slow calls end once they are let go, with a chain of its own, whose time is changed. */
-async function startSlowShop(edit?: (config: string) => string) {
+async function startSlowShop({ onTestFinished }: TestContext, edit?: (config: string) => string) {
   const parts = await startChannelParts();
   let letGo = () => {};
   const mayEnd = new Promise<void>((resolve) => {
@@ -41,7 +41,7 @@ charge = "used"
   return { ...shop, ...parts, letGo };
 }
 
-/** Claims are made every few seconds, and a busy machine makes them late. */
+/** Each test waits for the second claim, and a busy machine makes it late. */
 const timeout = 180_000;
 
 type SlowShop = Awaited<ReturnType<typeof startSlowShop>>;
@@ -76,10 +76,10 @@ async function buyAndWithdraw({ anvil, usdc, facilitator, buy }: SlowShop) {
   };
 }
 
-it("Calls that have not ended are claimed before the withdrawal ends, and what fails and what is not used is refunded by transactions", {
+it.concurrent("Calls that have not ended are claimed before the withdrawal ends, and what fails and what is not used is refunded by transactions", {
   timeout,
-}, async () => {
-  const shop = await startSlowShop();
+}, async (context) => {
+  const shop = await startSlowShop(context);
   // Sends refunds.
   await shop.usdc.mint(accounts.stranger.address, DEPOSIT);
   const { balance, before } = await buyAndWithdraw(shop);
@@ -87,10 +87,10 @@ it("Calls that have not ended are claimed before the withdrawal ends, and what f
   await until(async () => (await balance()) === before + PRICE + (PRICE - USED));
 });
 
-it("Without [x402.refunds] the unused part of a metered call stays owed, which operators see", {
+it.concurrent("Without [x402.refunds] the unused part of a metered call stays owed, which operators see", {
   timeout,
-}, async () => {
-  const shop = await startSlowShop((config) =>
+}, async (context) => {
+  const shop = await startSlowShop(context, (config) =>
     config
       .replace(/\[x402\.refunds\]\nsigner = .*\n/, "")
       .replaceAll('on_failure = "refund"', 'on_failure = "keep"'),
@@ -98,7 +98,7 @@ it("Without [x402.refunds] the unused part of a metered call stays owed, which o
   const { callId, balance, before } = await buyAndWithdraw(shop);
   shop.letGo();
   vi.stubEnv("JOBGATE_OPERATOR_TOKEN", "");
-  onTestFinished(() => void vi.unstubAllEnvs());
+  context.onTestFinished(() => void vi.unstubAllEnvs());
   const target = shop.jobgate.operatorUrl;
   const owed = () => runHere("refunds", "list", "--state", "owed", "--json", "--target", target);
   await until(async () => (await owed()).stdout !== "");
