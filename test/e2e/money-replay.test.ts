@@ -178,7 +178,9 @@ describe.each(SET_UPS)("Replays, with %s", (setUp) => {
       const expectChanges = await watchLedger(parts, gateway);
       const body = `resigned ${setUp} ${protocol}`;
       const forged: [what: string, payment: Payment][] = [];
-      for (const [what, shape] of Object.entries(SHAPES))
+      // What a facilitator refuses is the same with an RPC.
+      const shapes = Object.entries(SHAPES).filter((_, at) => setUp === "no rpc_url" || at % 3 === 0);
+      for (const [what, shape] of shapes)
         forged.push([what, await sign({ again: payment, account: payerWith(shape) })]);
 
       for (const [what, other] of forged) {

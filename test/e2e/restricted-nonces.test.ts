@@ -46,7 +46,7 @@ describe("Restricted: nonce reuse", () => {
 
   test("Concurrent requests with as many payments: exactly one wins, and one is settled", async () => {
     const claim = await sign();
-    const payments = await Promise.all(Array.from({ length: 10 }, () => gateway.pay()));
+    const payments = await Promise.all(Array.from({ length: 4 }, () => gateway.pay()));
     const { result: answers, ...traces } = await watch(() =>
       Promise.all(
         payments.map(({ headers }, i) => {
@@ -56,11 +56,11 @@ describe("Restricted: nonce reuse", () => {
       ),
     );
     const told = answers.map(({ httpStatus, code }) => code ?? httpStatus);
-    expect(told.sort()).toEqual([202, ...Array.from({ length: 9 }, () => "signature_replay")]);
+    expect(told.sort()).toEqual([202, ...Array.from({ length: 3 }, () => "signature_replay")]);
     expect(traces).toEqual({
       ...ONE_PAYMENT,
       nonces: 1,
-      counted: { ...accepted("x402"), policy_denied: 9, replay_denied: 9 },
+      counted: { ...accepted("x402"), policy_denied: 3, replay_denied: 3 },
     });
   });
 
