@@ -158,7 +158,7 @@ test("A runner that acks without end and reads nothing is read no more, until it
     sequence: 1n,
     acks: Array.from({ length: 1_000 }, () => ({ leaseToken: "unknown" })),
   });
-  const count = 200;
+  const count = 240;
   let sent = 0;
   const send = () => {
     if (sent === count) stream.end();
