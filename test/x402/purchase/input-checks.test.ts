@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, it, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, it, test } from "vitest";
 import type { Job } from "../../../src/config/config.ts";
 import { BodySchema } from "../../../src/core/body-schema.ts";
 import { monotonicClock } from "../../../src/core/clock.ts";
@@ -111,15 +111,15 @@ it("A job with a limit of its own takes bodies up to that, and others up to the 
   expect([await statusOf(0, 10), await statusOf(0, 11)]).toEqual([402, 413]);
 });
 
-const started: BodyChecks[] = [];
-afterEach(async () => {
-  for (const checks of started.splice(0)) await checks.stop();
+/** One thread checks for all tests. Before each, all clients have long earned their time back. */
+const checks = new BodyChecks(() => aheadMs + (stoppedAt ?? monotonicClock()));
+let aheadMs = 0;
+let stoppedAt: number | undefined;
+beforeEach(() => {
+  aheadMs += 3_600_000;
+  stoppedAt = undefined;
 });
-const startChecks = (clock = monotonicClock) => {
-  const checks = new BodyChecks(clock);
-  started.push(checks);
-  return checks;
-};
+afterAll(() => checks.stop());
 const toInput = async (schema: unknown) => {
   const text = JSON.stringify(schema);
   return { text, compiled: await BodySchema.compile(text) };
@@ -127,16 +127,15 @@ const toInput = async (schema: unknown) => {
 const PATTERN = { type: "string", pattern: "^(a+)+$" };
 const TOO_SLOW = [{ path: "", message: "takes too long to check" }];
 let bodies = 0;
-/** Clients earn no time back, however long a busy machine takes. */
-const stoppedClock = () => 0;
+/** Lets clients earn no time back, however long a busy machine takes. */
+const stopClock = () => {
+  stoppedAt = monotonicClock();
+};
 /** A body of 40 bytes that takes ages, and no other of which is the same. */
 const slowBody = () => Buffer.from(JSON.stringify(`${"a".repeat(30)}!${++bodies}`.padEnd(38, "!")));
 
 /** Checks a body as a client that waits as long as it has to. */
-async function checkPatiently(
-  checks: BodyChecks,
-  ...[client, schema, body]: Parameters<BodyChecks["check"]>
-) {
+async function checkPatiently(...[client, schema, body]: Parameters<BodyChecks["check"]>) {
   for (let tries = 1; tries <= 20; tries++) {
     const outcome = await checks.check(client, schema, body);
     if (typeof outcome !== "number") return outcome;
@@ -146,15 +145,14 @@ async function checkPatiently(
 }
 
 test("A body that takes too long is refused, and its outcome is kept for the request that pays", async () => {
-  const checks = startChecks();
   const schema = await toInput(PATTERN);
   const body = slowBody();
-  expect(await checkPatiently(checks, "a", schema, body)).toEqual(TOO_SLOW);
+  expect(await checkPatiently("a", schema, body)).toEqual(TOO_SLOW);
   for (let i = 0; i < 30; i++) expect(await checks.check("a", schema, body)).toEqual(TOO_SLOW);
 });
 
 test("A client that keeps sending slow bodies is told to wait; another client's fast body is checked", async () => {
-  const checks = startChecks(stoppedClock);
+  stopClock();
   const schema = await toInput(PATTERN);
   const outcomes = [];
   for (let i = 0; i < 20; i++) outcomes.push(await checks.check("a", schema, slowBody()));
@@ -170,7 +168,7 @@ test("A client that keeps sending slow bodies is told to wait; another client's 
 });
 
 test("Slow bodies that come at once wait for each other, and those beyond the time are refused", async () => {
-  const checks = startChecks(stoppedClock);
+  stopClock();
   const schema = await toInput(PATTERN);
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, i) => checks.check(`client ${i}`, schema, slowBody())),
@@ -182,7 +180,6 @@ test("Slow bodies that come at once wait for each other, and those beyond the ti
 });
 
 test("A large body is checked whole, with an ordinary schema and with a costly one", async () => {
-  const checks = startChecks();
   const items = { type: "array", items: { type: "object", properties: { id: { type: "integer" } } } };
   const node = { type: "object", properties: { id: { type: "string", pattern: "^[0-9]+$" } } };
   const tree = { $ref: "#/$defs/list", $defs: { list: { type: "array", items: node } } };
@@ -196,19 +193,18 @@ test("A large body is checked whole, with an ordinary schema and with a costly o
   ).entries()) {
     const input = await toInput(schema);
     expect(bodyOf(good, good).byteLength).toBeGreaterThan(750_000);
-    expect(await checkPatiently(checks, `${i}`, input, bodyOf(good, good))).toEqual([]);
-    const problems = await checkPatiently(checks, `${i} again`, input, bodyOf(good, bad));
+    expect(await checkPatiently(`${i}`, input, bodyOf(good, good))).toEqual([]);
+    const problems = await checkPatiently(`${i} again`, input, bodyOf(good, bad));
     expect(problems).toMatchObject([{ path: "/60000/id" }]);
   }
 });
 
 test("A thread that ends during a check rejects it, and the next body starts another thread", async () => {
-  const checks = startChecks();
   const schema = await toInput(PATTERN);
   const checking = checks.check("a", schema, slowBody());
   const rejected = expect(checking).rejects.toThrow("the thread that checks bodies ended with code");
   await new Promise((resolve) => setImmediate(resolve));
   await checks.stop();
   await rejected;
-  expect(await checkPatiently(checks, "b", schema, slowBody())).toEqual(TOO_SLOW);
+  expect(await checkPatiently("b", schema, slowBody())).toEqual(TOO_SLOW);
 });
