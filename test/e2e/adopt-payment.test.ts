@@ -131,7 +131,7 @@ describe("A payment that a restored copy lacks", () => {
   });
 
   it("Is refused with the reason when it cannot be adopted", async () => {
-    const { gateway, restore } = await startCopied({ confirmations: 1 });
+    const { gateway, restore } = await startCopied({ confirmations: 1, rpcFaults: true });
     const payment = await gateway.sign();
     const { settlement } = await gateway.send(payment);
     const journalled = await adopt(gateway, settlement?.transaction);

@@ -100,18 +100,6 @@ it("A payment on Solana that a restored copy lacks is listed, and buys one run o
   expect(isBalanced(totals)).toBe(true);
 });
 
-it("A payment is listed of the second of the copy, because blocks have no finer time, and not of the second before", async () => {
-  const { shop, restore, missing } = await startCopied();
-  expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });
-  await restore();
-  // The newest block of the test's cluster is of this second.
-  const second = Math.floor(Date.now() / 1_000) * 1_000;
-  vi.useFakeTimers({ toFake: ["Date"], now: second });
-  onTestFinished(() => void vi.useRealTimers());
-  expect((await missing(new Date(second + 999))).stdout).not.toBe("");
-  expect((await missing(new Date(second + 1_000))).stdout).toBe("");
-});
-
 it("An adopted payment on Solana buys its job after its blockhash has expired, and its signature proves the payer", async () => {
   const { cluster } = parts;
   const { shop, restore, payments } = await startCopied();
@@ -134,13 +122,22 @@ it("An adopted payment on Solana buys its job after its blockhash has expired, a
   await vi.waitFor(() => expect(runner.calls).toHaveLength(1));
 });
 
-it("A transaction on Solana is not adopted until a finalized block has it, and only if it pays the seller", async () => {
+it("A payment on Solana is listed from the second of the copy on, and is not adopted until a finalized block has it, and only if it pays the seller", async () => {
   const { cluster, mint } = parts;
-  const { shop, restore, payments } = await startCopied();
+  const { shop, restore, payments, missing } = await startCopied();
   const payment = await shop.sign();
   expect(await shop.send(payment)).toMatchObject({ status: 202 });
   const signature = cluster.landed.at(-1)?.signature ?? "";
   await restore();
+
+  // The newest block of the test's cluster is of this second, and blocks have no finer time.
+  const second = Math.floor(Date.now() / 1_000) * 1_000;
+  vi.useFakeTimers({ toFake: ["Date"], now: second });
+  onTestFinished(() => void vi.useRealTimers());
+  expect((await missing(new Date(second + 999))).stdout).not.toBe("");
+  expect((await missing(new Date(second + 1_000))).stdout).toBe("");
+  vi.useRealTimers();
+
   const adopt = async (transaction: string) => {
     const { code, stderr } = await payments("adopt", "--transaction", transaction);
     return { code, stderr };

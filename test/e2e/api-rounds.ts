@@ -83,6 +83,7 @@ export async function startApiCrashSite({
 } = {}): Promise<ApiCrashSite> {
   const [parts, api] = await Promise.all([startPaidParts(), startSoldApi()]);
   const gateway = await startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp: "rpc_url",
     facilitatorTimeoutSecs: 2,

@@ -29,6 +29,7 @@ function marked(url: string): string {
 const parts = startBeforeAll(startPaidParts);
 const gateway = startBeforeAll(() =>
   startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp: "rpc_url",
     logLevel: "trace",

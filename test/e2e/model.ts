@@ -51,6 +51,7 @@ async function runUntil(
   const settler = reorganises ? await localSettler(parts) : undefined;
   const runner = new ModelRunner();
   const gateway: PaidGateway = await startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp,
     asProcess: true,

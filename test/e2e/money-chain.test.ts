@@ -13,6 +13,7 @@ import { startPaidParts } from "./paid-parts.ts";
 const parts = startBeforeAll(startPaidParts);
 const withRpc = startBeforeAll(() =>
   startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp: "rpc_url",
     periods: { rpcTimeoutMs: 3_000, confirmationTimeoutMs: 1_000 },

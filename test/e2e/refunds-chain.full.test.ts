@@ -25,6 +25,7 @@ const account = startBeforeAll(async () => ({
 }));
 const gateway = startBeforeAll(() =>
   startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp: "rpc_url",
     confirmations: CONFIRMATIONS,

@@ -319,6 +319,7 @@ describe("a payment that the chain neither shows nor refutes", () => {
 async function startFailing() {
   const account = await refundAccount(parts);
   const gateway = await startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp: "rpc_url",
     edit: account.edit,

@@ -146,6 +146,7 @@ export class Storm {
     const { edit = (config: string) => config } = moreFacilitators ?? {};
     let storm: Storm | undefined;
     const gateway = await startPaidGateway({
+      rpcFaults: true,
       parts,
       setUp: mode === "no_rpc" ? "no rpc_url" : "rpc_url",
       ...(postgres && { storeUrl: await postgres.createDatabase() }),

@@ -36,6 +36,7 @@ afterEach(() => {
 
 function startGateway(confirmations: number): Promise<PaidGateway> {
   return startPaidGateway({
+    rpcFaults: true,
     parts,
     setUp: "rpc_url",
     confirmations,
