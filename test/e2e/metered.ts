@@ -3,6 +3,7 @@ import { Fail } from "../../src/runner/job.ts";
 import { accounts, newAccount, type TestAccount } from "../helpers/accounts.ts";
 import { type Offer, type Permit2Payment, requestOffer, signMeteredPayment } from "../helpers/clients.ts";
 import { approvePermit2, installPermit2 } from "../helpers/permit2.ts";
+import { until } from "../helpers/until.ts";
 import { withPermit2 } from "./paid-config.ts";
 import { type Answer, type PaidGateway, type PaidGatewayOptions, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
@@ -100,7 +101,6 @@ export async function decided(
   gateway: PaidGateway,
   bought: Pick<Answer, "call_id" | "access_token">,
 ): ReturnType<typeof askForCall> {
-  const state = async () => (await askForCall(gateway, bought)).charge.state;
-  await expect.poll(state, { interval: 50 }).toMatch(/settled|released|failed/);
+  await until(async () => /settled|released|failed/.test((await askForCall(gateway, bought)).charge.state));
   return askForCall(gateway, bought);
 }
