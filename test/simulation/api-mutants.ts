@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 /** Guards of sold APIs that are missed in some world. */
 export const API_MUTANTS: readonly WorldMutant[] = [

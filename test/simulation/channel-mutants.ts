@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const RULES = "parts/channels/store/rules.ts";
 const REFUNDS = "parts/channels/store/refund-rules.ts";

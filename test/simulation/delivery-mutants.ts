@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const SENDER = "parts/callbacks/callback-sender.ts";
 const CALLBACKS = "parts/callbacks/store/module.ts";

@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const OPEN = "store/sqlite/open-database.ts";
 const CONNECTION = "store/sqlite/connection.ts";

@@ -1,4 +1,4 @@
-import type { Mutant } from "./bundle-gateway.ts";
+import type { Mutant } from "./mutant.ts";
 import { NOTHING_HAPPENS, type Scenario } from "./payments.ts";
 
 const SETTLEMENT = "x402/settlement/settlement.ts";

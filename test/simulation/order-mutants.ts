@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const MODULE = "parts/flow/store/module.ts";
 const LIMITS = "parts/flow/store/limits.ts";

@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const BATCH = "parts/postgres/batch";
 const COMMIT = "parts/postgres/commit/commit-batch.ts";

@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const PRICES = "x402/prices";
 const SEALED = `${PRICES}/offer-book.ts`;

@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const MPP_PROTOCOL = "parts/mpp/mpp-protocol.ts";
 

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Mutant } from "./bundle-gateway.ts";
 import { loadWorld } from "./bundle-world.ts";
+import type { Mutant } from "./mutant.ts";
 import type { Outcome, RunOptions } from "./world/world.ts";
 
 /** Worlds by their seeds. */

@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const SENDER = "parts/transactions/sender.ts";
 const SENT = "parts/transactions/sent-transactions.ts";

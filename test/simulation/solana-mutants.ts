@@ -1,4 +1,4 @@
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 
 const EVIDENCE = "parts/solana/evidence.ts";
 const DECIDED = "x402/settlement/decided-payments.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { WorldMutant } from "./bundle-gateway.ts";
+import type { WorldMutant } from "./mutant.ts";
 import { firstBroken, openSeeds } from "./seeds.ts";
 
 /** Worlds that are tried for a mutant. */

@@ -1,7 +1,7 @@
 import { API_MUTANTS } from "./api-mutants.ts";
-import type { WorldMutant } from "./bundle-gateway.ts";
 import { CHANNEL_MUTANTS } from "./channel-mutants.ts";
 import { DELIVERY_MUTANTS } from "./delivery-mutants.ts";
+import type { WorldMutant } from "./mutant.ts";
 import { ORDER_MUTANTS } from "./order-mutants.ts";
 import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { PROTOCOL_MUTANTS } from "./protocol-mutants.ts";
