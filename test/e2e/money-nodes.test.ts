@@ -53,9 +53,9 @@ describe("Chain views: an RPC address whose nodes differ", () => {
     const body = "another fork";
     const expectChanges = await watchLedger(parts, gateway);
     const { payment, other } = await undecidedPayment(body);
+    rpc.route = () => other;
     await parts.usdc.transferWithAuthorization(payment.signed);
     await letExpire(other);
-    rpc.route = () => other;
     expect(await gateway.sendUntilDecided(payment, { body, timeoutMs: 60_000 })).toMatchObject(FAILED);
     expect(gateway.jobsWith(body)).toEqual([]);
 
