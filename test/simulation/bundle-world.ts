@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { ROOT } from "../helpers/bundle.ts";
 import { changeableBundle } from "./changeable-bundle.ts";
 import { DISK_MUTANTS } from "./disk-mutants.ts";
+import { MUTANTS } from "./mutants.ts";
 import { POSTGRES_MUTANTS } from "./postgres-mutants.ts";
 import { WORLD_MUTANTS } from "./world-mutants.ts";
 
@@ -43,7 +44,7 @@ const REPLACED_SOURCES = pathsOf(Object.keys(REPLACED).filter((path) => path.sta
 /** Loads the gateway's code, or that of a mutant, with a simulated world around it. */
 export const loadWorld = changeableBundle<SimulatedWorld>({
   entryPoint: join(WORLD, "index.ts"),
-  mutants: [...DISK_MUTANTS, ...POSTGRES_MUTANTS, ...WORLD_MUTANTS],
+  mutants: [...DISK_MUTANTS, ...MUTANTS, ...POSTGRES_MUTANTS, ...WORLD_MUTANTS],
   globals: {
     module: join(WORLD, "globals.ts"),
     names: [

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 
 /* The part of `@sqlite.org/sqlite-wasm` that the worlds use. Its package is in a folder of its own. */
 
@@ -72,7 +72,7 @@ export interface WasmStatement {
 export async function loadSqlite(folder: string): Promise<Sqlite> {
   const path = join(folder, "node_modules/@sqlite.org/sqlite-wasm/dist/node.mjs");
   if (!existsSync(path)) throw new Error(`there is no ${path}: run \`npm ci\` in ${folder}`);
-  const { default: load } = (await import(pathToFileURL(path).href)) as { default: () => Promise<Sqlite> };
+  const { default: load } = createRequire(import.meta.url)(path) as { default: () => Promise<Sqlite> };
   const sqlite = await load();
   // Failures are what the worlds are about.
   sqlite.config.warn = () => undefined;
