@@ -6,7 +6,7 @@ import { signNatively } from "./native-signatures.ts";
 export type TestAccount = PrivateKeyAccount & { readonly privateKey: Hex };
 
 /** The account of a key, which signs payments by the native library. */
-export function testAccount(privateKey: Hex): TestAccount {
+function testAccount(privateKey: Hex): TestAccount {
   const account = privateKeyToAccount(privateKey);
   const signTypedData: PrivateKeyAccount["signTypedData"] = async (typedData) =>
     signNatively(hashTypedData(typedData), privateKey) ?? account.signTypedData(typedData);
