@@ -133,9 +133,12 @@ describe("With a facilitator", () => {
       fault: { kind: "answer", status: 200, body: { isValid: true, payer: buyer.payer.address } },
     });
     onTestFinished(() => proxy.clear());
-    const settled = proxy.count("/settle");
+    // Claims of other channels may be settled meanwhile.
+    const deposits = () =>
+      proxy.requests.filter((request) => request.path === "/settle" && isDeposit(request));
+    const before = deposits().length;
     expect(await buy("used before")).toMatchObject({ code: "authorization_used" });
-    expect(proxy.count("/settle")).toBe(settled);
+    expect(deposits()).toHaveLength(before);
     expect(soldBy(shop)).not.toContain("used before");
   });
 
