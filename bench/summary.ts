@@ -10,6 +10,9 @@ export interface Figure {
 
 /** Figures that were measured on a quiet machine, by name. */
 const COMMITTED = fileURLToPath(new URL("committed.json", import.meta.url));
+const PAGE = fileURLToPath(new URL("../docs/performance.md", import.meta.url));
+/** The table of the committed figures, and its head. */
+const TABLE = /(\| figure of `npm run bench` \| ratio \|\n\|---\|---\|\n)(?:\|.*\n)*/;
 /** Share by which the same ratio differs between two quiet runs. */
 const NOISE = 0.15;
 
@@ -39,8 +42,16 @@ export function printSummary(figures: readonly Figure[]): void {
   for (const { name } of worse) console.log(`Worse than committed by more than ${NOISE * 100} %: ${name}`);
 }
 
-/** Makes these figures the committed ones. */
+/** Makes these figures the committed ones, also on the page. */
 export function commitFigures(figures: readonly Figure[]): void {
   const rounded = figures.map(({ name, ratio }) => [name, Number(ratio.toFixed(2))]);
-  writeFileSync(COMMITTED, `${JSON.stringify(Object.fromEntries(rounded), null, 2)}\n`);
+  const committed = Object.fromEntries(rounded) as Readonly<Record<string, number>>;
+  writeFileSync(COMMITTED, `${JSON.stringify(committed, null, 2)}\n`);
+  writeFileSync(PAGE, performancePage(readFileSync(PAGE, "utf8"), committed));
+}
+
+/** Returns the page with the table of the committed figures. */
+export function performancePage(page: string, committed: Readonly<Record<string, number>>): string {
+  const rows = Object.entries(committed).map(([name, ratio]) => `| ${name} | ${ratio.toFixed(2)} |\n`);
+  return page.replace(TABLE, (_, head: string) => head + rows.join(""));
 }
