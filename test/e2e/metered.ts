@@ -60,7 +60,7 @@ max_run_secs = 120
 
 /** Waits until the facilitator has said which address it settles metered with. */
 export async function offerMetered(
-  gateway: PaidGateway,
+  gateway: Pick<PaidGateway, "urlOf">,
   { body, headers, job }: { body?: string; headers?: Readonly<Record<string, string>>; job?: number } = {},
 ): Promise<Offer["v2"]> {
   const ask = async () => (await requestOffer(gateway.urlOf(job), body, headers)).v2;
@@ -71,7 +71,7 @@ export async function offerMetered(
 }
 
 export async function authorize(
-  gateway: PaidGateway,
+  gateway: Pick<PaidGateway, "urlOf">,
   { account = accounts.payer, secs, job = 0 }: { account?: TestAccount; secs?: number; job?: number } = {},
 ): Promise<Permit2Payment> {
   const offer = await offerMetered(gateway, { job });

@@ -208,10 +208,9 @@ chain_contract = "${tangle.contract}"
   });
   onTestFinished(() => restricted.stop());
   const urlOf = () => restricted.urlOf().replace("/jobs/1/", "/jobs/0/");
-  const at = { ...restricted, urlOf };
   const before = await received();
   const send = async (account: TestAccount, body: string) => {
-    const { headers } = await authorize(at, { account });
+    const { headers } = await authorize({ urlOf }, { account });
     const response = await fetch(urlOf(), { method: "POST", headers, body });
     return { ...((await response.json()) as Answer), status: response.status };
   };
