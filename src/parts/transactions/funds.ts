@@ -51,12 +51,15 @@ export class Funds {
     return this.#last;
   }
 
-  /** Returns balances as they were last read, with the time of the reading; empty before the first reading. */
+  /**
+   * Returns balances as they were last read, with the time of the reading, and begins to read them again. Empty before the first
+   * reading.
+   */
   holdings(): Holding[] {
     const { network } = this.#parts;
     const of = { network, symbol: coinOf(network), asset: undefined, decimals: 18, readAt: this.#lastAt };
     const isShort = (account: string) => this.#low.has(account);
-    return [...this.#last].map(([account, amount]) => ({
+    return [...this.lastBalances()].map(([account, amount]) => ({
       ...of,
       account,
       amount,

@@ -4,7 +4,7 @@ import { Funds } from "../../../src/parts/transactions/funds.ts";
 
 const ADDRESS = "0xA1";
 
-test("Holdings are the balances as they were last read, with that time, and cost no query", async () => {
+test("Holdings are the balances as they were last read, with that time, and are read again meanwhile, but not twice at once", async () => {
   let now = 1_000;
   let wei = 5n;
   let queries = 0;
@@ -21,14 +21,15 @@ test("Holdings are the balances as they were last read, with that time, and cost
     clock: () => now,
     logger: pino({ level: "silent" }),
   });
-  expect(funds.holdings()).toEqual([]);
-  await funds.require();
-  now = 60_000;
-  wei = 9n;
   const held = { network: "eip155:8453", account: ADDRESS, symbol: "ETH", asset: undefined, decimals: 18 };
   const isShort = false;
-  expect(funds.holdings()).toEqual([{ ...held, amount: 5n, isShort, readAt: 1_000 }]);
+  expect([funds.holdings(), funds.holdings()]).toEqual([[], []]);
+  await funds.require();
   expect(queries).toBe(1);
+  now = 60_000;
+  wei = 9n;
+  expect(funds.holdings()).toEqual([{ ...held, amount: 5n, isShort, readAt: 1_000 }]);
   await funds.require();
   expect(funds.holdings()).toEqual([{ ...held, amount: 9n, isShort, readAt: 60_000 }]);
+  expect(queries).toBe(2);
 });
