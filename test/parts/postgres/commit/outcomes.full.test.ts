@@ -108,8 +108,8 @@ describe("A connection that is lost at a COMMIT", () => {
       await expect.poll(waitingStore).toHaveLength(1);
       const [committing] = await waitingStore();
       await postgres.query(url, `SELECT pg_terminate_backend(${committing})`);
-      // The lookup.
-      await expect.poll(waitingStore).toEqual([expect.not.toBeOneOf([committing])]);
+      // The lookup, beside what the replica does by itself.
+      await expect.poll(waitingStore).toContainEqual(expect.not.toBeOneOf([committing]));
       expect(isTold).toBe(false);
       await setStandbys("");
       expect((await accepted).kind).toBe("accepted");
