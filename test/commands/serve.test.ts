@@ -93,6 +93,7 @@ describe("jobgate serve", () => {
 
     await jobgate.reload(sale(1, "$0.02").replace("drain_secs = 0", "drain_secs = 1"));
     await logged('"needRestart":["runner.drain_secs"]');
+    await eventually(async () => expect(await post("/hooks/a")).toBe(202));
   });
 
   test("Answers 503 once its database is deleted, says why on /readyz, ends at SIGTERM although a silent peer stays connected, and does not start anew", async () => {
