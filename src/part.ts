@@ -180,7 +180,7 @@ export interface Running {
 export interface Holdings {
   /** Payments that the accounts make. */
   readonly pays: "settlements" | "refunds";
-  /** Returns the balances without querying a chain. */
+  /** Returns the balances without waiting for a chain. */
   read(): readonly Holding[];
 }
 

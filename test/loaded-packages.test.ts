@@ -18,7 +18,7 @@ const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
 async function packagesLoadedBy(config: string): Promise<string[]> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-loaded-"));
   onTestFinished(() => rm(folder, { recursive: true }));
-  // Node writes which scripts it has run.
+  // When Node ends, it writes the scripts that it has run to this folder.
   const jobgate = await startJobgate({ config, from: "build", env: { NODE_V8_COVERAGE: folder } });
   jobgate.kill();
   await jobgate.exited;

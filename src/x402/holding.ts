@@ -1,3 +1,5 @@
+import type { GaugeSample } from "../core/instruments.ts";
+
 /** Balance of an account of jobgate when it was last read. */
 export interface Holding {
   /** CAIP-2. */
@@ -13,4 +15,12 @@ export interface Holding {
   readonly isShort: boolean;
   /** Unix milliseconds. */
   readonly readAt: number;
+}
+
+/** Accounts of jobgate that send transactions on one network, as metrics and the operator see them. */
+export interface SendingAccounts {
+  /** Returns the gauges without waiting for the chain. */
+  gauges(): GaugeSample[];
+  /** Returns the coins for gas as they were last read, and begins to read them again. */
+  holdings(): Holding[];
 }

@@ -1,7 +1,6 @@
 import type { BackgroundService } from "../core/background-service.ts";
-import type { GaugeSample } from "../core/instruments.ts";
 import type { PaymentRecord, RefundEnd } from "../core/payment.ts";
-import type { Holding } from "./holding.ts";
+import type { SendingAccounts } from "./holding.ts";
 
 /** Money that goes back to a payer. */
 export interface OwedRefund {
@@ -23,7 +22,7 @@ export interface SentRefund extends OwedRefund {
 export const NO_FUNDS = "the refund account is short of tokens";
 
 /** Sends the refunds whose transactions are in the journal's queue of one account on one network. Sends each refund once. */
-export interface RefundSender extends BackgroundService {
+export interface RefundSender extends BackgroundService, SendingAccounts {
   /** Name of the transactions' queue in the journal. One process owns the queue at a time. */
   readonly queue: string;
   /** Address of the account. */
@@ -47,8 +46,4 @@ export interface RefundSender extends BackgroundService {
    * certain.
    */
   findEnds(refunds: readonly SentRefund[]): Promise<readonly (RefundEnd | undefined)[]>;
-  /** Returns the gauges without waiting for the chain. */
-  gauges(): GaugeSample[];
-  /** Returns the coins for gas. Queries no chain. */
-  holdings(): Holding[];
 }

@@ -10,7 +10,7 @@ import { transformSync } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** What docs/embedding.md names. */
+/** Names on docs/embedding.md. */
 const EXPORTS = [
   "Fail",
   "GatewayError",

@@ -9,7 +9,7 @@ import { paidCall, paymentIntent } from "../store/store-fixtures.ts";
 
 const jobgate = startBeforeAll(() => startOperator({ token: TOKEN }));
 
-/** Waits for its reader; the other commands print without waiting. */
+/** Command that waits for the reader of its output. The other commands print without waiting. */
 const EXPORT = "payments export --from 1d --to 2100-01-01 --format jsonl";
 
 beforeAll(async () => {

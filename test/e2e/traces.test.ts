@@ -51,7 +51,7 @@ const gateway = startBeforeAll(() =>
       }),
   ),
 );
-// A process of jobgate keeps what it registers; this one runs other files.
+// jobgate registers them for the life of its process, but this process also runs other test files.
 afterAll(() => {
   for (const api of [trace, context, propagation, diag]) api.disable();
 });

@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { secp256k1 } from "@noble/curves/secp256k1";
 import type { Hex } from "viem";
 
-/** As far as viem uses it. */
+/** The members of a signature of @noble/curves that viem uses. */
 interface Signature {
   readonly recovery: number;
   toCompactRawBytes(): Uint8Array;

@@ -35,7 +35,10 @@ const ONLY_FOR: Readonly<Record<string, string>> = {
   "node:fs": "src/store/sqlite/durable-log.ts",
 };
 
-/** Packages that are ES modules alone, that ask for the time, or that load modules when they need them, whose first import would take real time. */
+/**
+ * Packages that are part of the bundle. Some ask for the time, some load modules late, which would take real time, and some have no
+ * CommonJS form.
+ */
 const BUNDLED = /^(@x402\/evm|viem|ox|abitype|@noble|p-limit|yocto-queue)(\/|$)/;
 
 /** Sources of the gateway that have another module in a simulated world. */

@@ -22,14 +22,15 @@ interface Parts {
 type Run = (...args: unknown[]) => void;
 
 const TYPESCRIPT = /\.ts$/;
-/** What esbuild writes for Node about the names that a CommonJS module exports. */
+/** Matches the names that a CommonJS module exports, which esbuild writes at its end. */
 const EXPORTED_NAMES = /0 && \(module\.exports = \{([^}]*)\}\)/;
+/** Matches the modules that a CommonJS module loads. */
 const REQUIRED = /require\(("[^"]+")\)/g;
 
 /**
- * Returns a function that runs all modules of a bundle anew, those of the gateway or of a mutant of it, and returns what the
- * first exports. V8 compiles the bundle once, and of a mutant only the module that differs. A bundle for each mutant took ten
- * times as long to load.
+ * Bundles the gateway with an entry point. Returns a function that runs the bundle's modules anew and returns the exports of the
+ * entry point. If the function gets a mutant, the mutant's module takes the place of the gateway's. V8 compiles the bundle once;
+ * for a mutant, it compiles one more module. To load a bundle of its own for each mutant takes ten times as long.
  */
 export function changeableBundle<T>(parts: Parts): (mutant?: Mutant) => Promise<T> {
   const { entryPoint, plugin, define = {}, globals } = parts;
@@ -92,7 +93,7 @@ export function changeableBundle<T>(parts: Parts): (mutant?: Mutant) => Promise<
     compiled ??= compileBundle();
     const run = await compiled;
     const module = { exports: {} };
-    // The place that the bundle has in the package.
+    // Modules of the bundle find files of the package relative to this path.
     const url = pathToFileURL(join(bundleFolder("bundle"), "index.js")).href;
     run(module, createRequire(url), url, changed);
     return module.exports as T;

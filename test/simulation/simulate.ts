@@ -37,8 +37,7 @@ for (let seed = first; seed < first + runs; seed++) {
 }
 seeds.close();
 report(runs);
-// esbuild would keep the process running.
-process.exit(broken > 0 ? 1 : 0);
+process.exitCode = broken > 0 ? 1 : 0;
 
 function report(done: number): void {
   const minutes = (performance.now() - startedAt) / 60_000;

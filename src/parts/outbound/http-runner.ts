@@ -130,7 +130,7 @@ export class HttpRunner implements CallSink {
      * are soon made again after a crash.
      */
     readonly reserves?: true;
-    /** True if a request that was sent when jobgate stops counts as an attempt, because the server may have received it. */
+    /** True if a stop of jobgate uses up the attempt of a request that is in progress, because the server may have received it. */
     readonly countsStops?: true;
     readonly protocol: HttpProtocol;
     readonly dispatcher: Dispatcher;

@@ -1,11 +1,10 @@
 import type { Logger } from "pino";
 import type { BackgroundService } from "../../core/background-service.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { GaugeSample } from "../../core/instruments.ts";
 import type { Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
-import type { Holding } from "../holding.ts";
+import type { SendingAccounts } from "../holding.ts";
 import type { RefundSender } from "../refund-sender.ts";
 import type { FacilitatorRequest, KindExtra, SettlementAnswer, Verification } from "./facilitator.ts";
 
@@ -47,7 +46,7 @@ export interface OwnSettlement {
 }
 
 /** Settles the payments on one network. */
-export interface NetworkSettlement extends BackgroundService {
+export interface NetworkSettlement extends BackgroundService, SendingAccounts {
   /** Address that sends transactions. */
   readonly address: string;
   /** Fields that `/supported` lists for the scheme `exact` on the network. */
@@ -56,8 +55,4 @@ export interface NetworkSettlement extends BackgroundService {
   verify(request: FacilitatorRequest): Promise<Verification>;
   /** Sends the payment's transaction once, however often it is called. Never rejects. */
   settle(request: FacilitatorRequest, deadlineMs: number): Promise<SettlementAnswer>;
-  /** Returns the gauges without waiting for the chain. */
-  gauges(): GaugeSample[];
-  /** Returns the coins for gas. Queries no chain. */
-  holdings(): Holding[];
 }

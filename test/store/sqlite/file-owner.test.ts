@@ -47,7 +47,7 @@ test("A file that another process has open is refused with its pid, until that p
   const child = spawnChild();
   const log = join(folder, "log");
   await eventually(async () => expect(await readFile(log, "utf8")).toContain("acked"));
-  // It keeps the file, and uses no CPU.
+  // A stopped process keeps the file open, and uses no CPU.
   child.kill("SIGSTOP");
   await expect(open()).rejects.toThrow(`${path} is in use by process ${child.pid}`);
   // The refusal has not harmed the lock.

@@ -127,7 +127,7 @@ const toInput = async (schema: unknown) => {
 const PATTERN = { type: "string", pattern: "^(a+)+$" };
 const TOO_SLOW = [{ path: "", message: "takes too long to check" }];
 let bodies = 0;
-/** Lets clients earn no time back, however long a busy machine takes. */
+/** Stops the clock, so that clients earn no time back on a busy machine. */
 const stopClock = () => {
   stoppedAt = monotonicClock();
 };

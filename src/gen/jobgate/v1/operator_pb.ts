@@ -7729,8 +7729,8 @@ export const OperatorService: GenService<{
     output: typeof SumMovementsResponseSchema;
   },
   /**
-   * ListHoldings returns the balances of this process's accounts that pay for gas and refunds, as they were last read. It queries no
-   * chain.
+   * ListHoldings returns the balances of this process's accounts that pay for gas and refunds, as they were last read. jobgate does not
+   * wait for the chain: it reads them again after the answer.
    *
    * @generated from rpc jobgate.v1.OperatorService.ListHoldings
    */
