@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { openPage, startBrowser, type WatchedPage } from "../helpers/browser.ts";
+import { until } from "../helpers/until.ts";
 import { OPERATOR_TOKEN, type OperatorScene, startOperatorScene } from "./operator-page-scene.ts";
 
 export const PHONE = { viewport: { width: 390, height: 844 } };
@@ -41,6 +43,23 @@ export function startSceneBeforeAll(): void {
     await browser?.close();
     await scene?.stop();
   });
+}
+
+/** Stops the runner for as long as `work` takes. Ends when a new runner has done every call, so that the next test finds none waiting. */
+export async function withoutRunner(work: () => Promise<void>): Promise<void> {
+  const { gateway } = scene;
+  gateway.runner.kill();
+  try {
+    await work();
+  } finally {
+    await gateway.replaceRunner();
+    const address = { url: gateway.jobgate.operatorUrl };
+    const operator = createOperatorClient({ address, token: OPERATOR_TOKEN });
+    await until(async () => {
+      const { calls } = await operator.getTotals({});
+      return calls?.ready === 0n && calls.leased === 0n;
+    });
+  }
 }
 
 export async function openOperatorPage(options: Parameters<typeof openPage>[2] = {}): Promise<Page> {

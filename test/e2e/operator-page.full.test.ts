@@ -19,6 +19,7 @@ import {
   settled,
   startSceneBeforeAll,
   undoable,
+  withoutRunner,
 } from "./operator-page-harness.ts";
 import { OPERATOR_TOKEN } from "./operator-page-scene.ts";
 
@@ -188,8 +189,7 @@ test("The body and the result of a call are shown as text once they are asked fo
 });
 
 test("A job that waits without a runner is named on top, and no runner of jobgate is offered", async () => {
-  scene.gateway.runner.kill();
-  try {
+  await withoutRunner(async () => {
     const page = await openLoggedIn();
     const runners = page.getByRole("region", { name: "Runners" });
     await runners.getByText("No runner is connected: start your runner").waitFor();
@@ -199,14 +199,11 @@ test("A job that waits without a runner is named on top, and no runner of jobgat
       .getByRole("link", { name: /^1 job of .+ waits, and no runner that is connected here takes it$/ })
       .click();
     await rowOf(page, callId).getByText("Waiting").waitFor();
-  } finally {
-    await scene.gateway.replaceRunner();
-  }
+  });
 });
 
 test("Waiting and oldest open the job that waits, and filters are in the address", async () => {
-  scene.gateway.runner.kill();
-  try {
+  await withoutRunner(async () => {
     const page = await openLoggedIn();
     await page.getByText("No runner is connected").waitFor();
     const callId = await scene.sendWebhook("waits for a runner");
@@ -229,9 +226,7 @@ test("Waiting and oldest open the job that waits, and filters are in the address
     await page.goBack();
     await rowOf(page, callId).waitFor();
     await expect.poll(() => text.inputValue()).toBe("");
-  } finally {
-    await scene.gateway.replaceRunner();
-  }
+  });
 });
 
 describe("live data", () => {
