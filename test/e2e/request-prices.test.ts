@@ -1,3 +1,4 @@
+import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch, requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
@@ -99,6 +100,19 @@ describe("A payment for one request", () => {
     expect(await send("")).toMatchObject({ status: 422, code: "invalid_input", charged: false });
     await gateway.restart();
     expect(await send(small)).toMatchObject({ status: 202 });
+  });
+
+  it("Of the offer that a GET shows buys no request, not even one at its price", async () => {
+    const shown = await fetch(url());
+    expect(shown.status).toBe(402);
+    const offer = decodePaymentRequiredHeader(shown.headers.get("payment-required") ?? "");
+    expect(offer.accepts[0]?.amount).toBe("10000");
+    const payment = await signV2Payment({ offer, account: accounts.payer });
+    expect(await gateway.send(payment, { job: 11, body: '{"n":5}', headers: JSON_BODY })).toMatchObject({
+      status: 402,
+      code: "payment_mismatch",
+      charged: false,
+    });
   });
 
   it("Of v1 is matched by the price of its request", async () => {

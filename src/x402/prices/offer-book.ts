@@ -224,6 +224,11 @@ export class SealedOffers {
     return { ...offer, extra: { ...offer.extra, [SEALED_OFFER]: `${text}.${this.#sealOf(text)}` } };
   }
 
+  /** Seals an offer that no request can buy, even after a reload. */
+  sealForNone(offer: Offer): Offer {
+    return this.seal(offer, { boundHeaders: undefined, headers: [] }, "no request");
+  }
+
   /**
    * Returns the offer in the `extra` of a payment.
    * @param hashOf hashes parts of the payment's request; undefined if those parts do not suffice

@@ -11,7 +11,7 @@ import type { ChainEvidence } from "../settlement/chain-evidence.ts";
 import { matchOffer } from "../wire/match-offer.ts";
 import { atTime, type Offer, type OfferTerms, schemeOf, secsUntil } from "../wire/offer.ts";
 import type { JobChargeTerms, JobPolicies, SoldPolicy } from "./job-policies.ts";
-import type { OfferBook, Seals } from "./offer-book.ts";
+import type { OfferBook, SealedOffers, Seals } from "./offer-book.ts";
 import type { ConfirmedPrice, NamedPrices, Price } from "./price.ts";
 import { type JobPrice, type PayableTokens, type PriceSource, priceUnavailable } from "./price-source.ts";
 import {
@@ -114,7 +114,8 @@ export class PriceBook {
   async #findCurrent(job: JobKey, seals: RequestSeals | undefined): Promise<Price> {
     const { policy, unavailable, range } = await this.#policies.find(job);
     const isShownOnly = this.#pricesOf(job) !== undefined;
-    return new CurrentPrice(policy, this.#current, { unavailable, range, isShownOnly, seals });
+    const { sealed } = this.#ofRequests;
+    return new CurrentPrice(policy, this.#current, { unavailable, range, isShownOnly, sealed, seals });
   }
 
   #sealsOf(request: JobRequest, job: JobKey): RequestSeals {
@@ -155,6 +156,7 @@ class CurrentPrice implements Price {
   readonly #sources: CurrentPrices;
   /** True if the offers are only shown and cannot be paid, because each request has its own price. */
   readonly #isShownOnly: boolean;
+  readonly #sealed: SealedOffers;
   /** Finds offers that were sealed before a reload gave the job one price; undefined if there is no request. */
   readonly #seals: RequestSeals | undefined;
   /** Set if the request has already waited for the price source without success, so that it does not wait again. */
@@ -167,12 +169,14 @@ class CurrentPrice implements Price {
       readonly unavailable: GatewayError | undefined;
       readonly range: JobPrice["range"] | undefined;
       readonly isShownOnly: boolean;
+      readonly sealed: SealedOffers;
       readonly seals: RequestSeals | undefined;
     },
   ) {
     this.policy = policy;
     this.range = found.range;
     this.#isShownOnly = found.isShownOnly;
+    this.#sealed = found.sealed;
     this.#seals = found.seals;
     this.#sources = sources;
     this.#unavailable = found.unavailable;
@@ -185,7 +189,7 @@ class CurrentPrice implements Price {
     const terms = price && offerTerms(this.policy, price, this.#sources);
     const made = terms && (this.#isShownOnly ? offers.makeUnsaved(terms) : await offers.make(terms));
     if (made === undefined || made.length === 0) throw priceUnavailable("no token can be offered for it now");
-    return made;
+    return this.#isShownOnly ? made.map((offer) => this.#sealed.sealForNone(offer)) : made;
   }
 
   /**

@@ -83,7 +83,7 @@ export class RequestPrice implements Price {
 
   /** Returns the offer that the request's refused payment answers, while the offer is open; otherwise new offers. */
   async offers(body: Uint8Array): Promise<readonly Offer[]> {
-    const { request, routes, prices, terms, seals, clock } = this.#of;
+    const { request, routes, prices, terms, seals, sealed, clock } = this.#of;
     const paid = this.#paid && atTime(this.#paid, clock());
     if (paid !== undefined) return [paid];
     const { offers, isOnlyShown } = await this.#offersNow(body);
@@ -93,7 +93,7 @@ export class RequestPrice implements Price {
     return offers.map((offer) => {
       const { endSecs = end } = offer;
       const whole = { ...offer, digest: digestOf(offer, terms), endSecs };
-      return isOnlyShown ? seals.sealForNone(whole, parts) : seals.seal(whole, body, parts);
+      return isOnlyShown ? sealed.sealForNone(whole) : seals.seal(whole, body, parts);
     });
   }
 
@@ -164,11 +164,6 @@ export class RequestSeals {
   seal(offer: Offer, body: Uint8Array, parts: HashedParts): Offer {
     const { request, sealed } = this.#of;
     return sealed.seal(offer, parts, hashOf(request, body, parts));
-  }
-
-  /** Seals an offer that no request can buy, even after a reload. */
-  sealForNone(offer: Offer, parts: HashedParts): Offer {
-    return this.#of.sealed.seal(offer, parts, "no request");
   }
 
   /**
