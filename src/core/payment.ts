@@ -284,19 +284,18 @@ export const EIP3009: TransferMethod = {
   isOfToken: true,
 };
 
-/**
- * Outcome of the transaction of a refund. `refund_failed`: the transaction has moved nothing and never will. `owed`: the
- * refund was given up before signing and can be queued again.
- */
-export type RefundEnd =
+/** Outcome of the transaction of a transfer from an account of jobgate. */
+export type TransferEnd =
   | {
-      readonly state: "refunded";
+      readonly state: "sent";
       readonly transaction: string;
       readonly blockNumber: string;
       /** Account that sent the money. */
       readonly account: string | null;
     }
-  | { readonly state: "refund_failed"; readonly reason: string; readonly transaction?: string }
+  /** The transaction has moved nothing and never will. */
+  | { readonly state: "failed"; readonly reason: string; readonly transaction?: string }
   /** jobgate can no longer find out the outcome of the transaction, so the operator states whether it moved money. */
-  | { readonly state: "sending"; readonly reason: string; readonly transaction: string }
-  | { readonly state: "owed"; readonly reason: string };
+  | { readonly state: "lost"; readonly reason: string; readonly transaction: string }
+  /** The transaction was never signed, so it can be queued again. Without a reason, the account was short of tokens. */
+  | { readonly state: "unsigned"; readonly reason?: string };

@@ -31,7 +31,7 @@ export function describeRefundsInBooks(given: Given): void {
     await journal().signTransactions(queue, OWNER, [signedTransaction(1, 0, { reference })]);
     given.now += 1_000;
     await store.of(REFUNDS).endRefund(callId, reference, {
-      state: "refunded",
+      state: "sent",
       transaction: "0xback",
       blockNumber: "6",
       account: ACCOUNT,

@@ -24,7 +24,7 @@ export function describeRefundsInCallbacks(given: Given): void {
     given.now += 1;
     await given.store.of(REFUNDS).sendRefund(callId, 1, newTransaction(1));
     await given.store.of(REFUNDS).endRefund(callId, newTransaction(1).reference, {
-      state: "refunded",
+      state: "sent",
       blockNumber: "1",
       transaction: "0x1",
       account: "0xaccount",
@@ -51,7 +51,7 @@ export function describeRefundsInCallbacks(given: Given): void {
     await given.store.of(REFUNDS).sendRefund(callId, 1, newTransaction(1));
     given.now += 1;
     const reason = "the payer is blocked";
-    await given.store.of(REFUNDS).endRefund(callId, reference, { state: "refund_failed", reason });
+    await given.store.of(REFUNDS).endRefund(callId, reference, { state: "failed", reason });
     const { network, asset, payer } = paymentIntent(1).key;
     const refund = {
       call_id: callId,
@@ -72,7 +72,7 @@ export function describeRefundsInCallbacks(given: Given): void {
     await given.store.of(REFUNDS).decideRefund(callId, { as: "approved", by: "ada", note: "again" });
     await given.store.of(REFUNDS).sendRefund(callId, 2, newTransaction(2));
     given.now += 1;
-    const end = { state: "refunded", blockNumber: "1", transaction: "0x1", account: "0xaccount" } as const;
+    const end = { state: "sent", blockNumber: "1", transaction: "0x1", account: "0xaccount" } as const;
     for (const _ of [1, 2]) await given.store.of(REFUNDS).endRefund(callId, newTransaction(2).reference, end);
     const sent = await both("refund.sent");
     expect(dataOf(sent.operators)).toEqual({ ...refund, transaction: "0x1" });

@@ -27,7 +27,7 @@ export function describeSumsInBooks(given: Given): void {
     const refunds = given.store.of(REFUNDS);
     const sent = newTransaction(10_000 + callId);
     await refunds.sendRefund(callId, 1, sent);
-    const end = { state: "refunded", transaction: "0xback", blockNumber: "9", account: null } as const;
+    const end = { state: "sent", transaction: "0xback", blockNumber: "9", account: null } as const;
     await refunds.endRefund(callId, sent.reference, end);
   }
 

@@ -66,7 +66,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
     seed: 86,
     file: "parts/refunds/refund-outcome.ts",
     from: 'if (receipt?.status !== "success" ||',
-    to: 'if (receipt === undefined) return { state: "refund_failed", reason: "no receipt" };\n      if (receipt?.status !== "success" ||',
+    to: 'if (receipt === undefined) return { state: "failed", reason: "no receipt" };\n      if (receipt?.status !== "success" ||',
   },
   {
     name: "a refund that is being sent is approved again",
@@ -131,6 +131,6 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund is not booked",
     seed: 86,
-    ...{ file: REFUNDS, from: 'end.state === "refunded") noteSent', to: 'end.state === "owed") noteSent' },
+    ...{ file: REFUNDS, from: 'end.state === "sent") noteSent', to: 'end.state === "unsigned") noteSent' },
   },
 ];

@@ -1,8 +1,8 @@
 import { type Address, encodeFunctionData, erc20Abi } from "viem";
 import { RpcError } from "../../chain/rpc.ts";
 import type { AcceptedToken } from "../../config/config.ts";
-import { oneSpelling, type RefundEnd } from "../../core/payment.ts";
-import type { OwedRefund, RefundSender, SentRefund } from "../../x402/refund-sender.ts";
+import { oneSpelling, type TransferEnd } from "../../core/payment.ts";
+import type { QueuedTransfer, Transfer, TransferSender } from "../../x402/transfer-sender.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import type { NetworkSettler } from "../transactions/network-settler.ts";
 import { hashesOf } from "../transactions/sent-transactions.ts";
@@ -21,7 +21,7 @@ interface Parts {
 const MAX_REASON_LENGTH = 300;
 
 /** Sends refunds on one EVM chain, each by a transfer of ERC-20. */
-export class EvmRefunds implements RefundSender {
+export class EvmRefunds implements TransferSender {
   readonly account: string;
   readonly #settler: NetworkSettler;
   readonly #journal: Pick<TransactionJournal, "findTransactions">;
@@ -58,16 +58,16 @@ export class EvmRefunds implements RefundSender {
     return this.#settler.chain.tokenBalance(asset, this.account);
   }
 
-  async transactionOf(refund: OwedRefund) {
+  async transactionOf(refund: Transfer) {
     return { to: refund.asset, data: transferData(refund) };
   }
 
-  async findEnds(refunds: readonly SentRefund[]): Promise<readonly (RefundEnd | undefined)[]> {
+  async findEnds(refunds: readonly QueuedTransfer[]): Promise<readonly (TransferEnd | undefined)[]> {
     const references = refunds.map(({ reference }) => reference);
     const records = await this.#journal.findTransactions(this.queue, references);
     const byReference = new Map(records.map((record) => [record.reference, record]));
     const { number: head } = await this.#settler.chain.head();
-    const ends: (RefundEnd | undefined)[] = [];
+    const ends: (TransferEnd | undefined)[] = [];
     for (const refund of refunds) {
       const record = byReference.get(refund.reference);
       ends.push(record && (await this.#endOf(refund, record, head)));
@@ -75,7 +75,11 @@ export class EvmRefunds implements RefundSender {
     return ends;
   }
 
-  async #endOf(refund: SentRefund, record: TransactionRecord, head: bigint): Promise<RefundEnd | undefined> {
+  async #endOf(
+    refund: QueuedTransfer,
+    record: TransactionRecord,
+    head: bigint,
+  ): Promise<TransferEnd | undefined> {
     if (record.state === "queued") return undefined;
     const hasFailed = record.state === "dropped" || record.state === "reverted";
     return refundOutcome({
@@ -99,7 +103,7 @@ export class EvmRefunds implements RefundSender {
   }
 
   /** Runs the transfer without sending it. @returns why it reverts @throws Error when the chain does not answer */
-  async #simulate(refund: OwedRefund): Promise<string | undefined> {
+  async #simulate(refund: Transfer): Promise<string | undefined> {
     try {
       await this.#settler.chain.callContract(refund.asset, transferData(refund), this.account);
       return undefined;
@@ -109,7 +113,7 @@ export class EvmRefunds implements RefundSender {
     }
   }
 
-  #confirmations({ asset }: OwedRefund): bigint {
+  #confirmations({ asset }: Transfer): bigint {
     const entries = this.#tokens().filter((token) => oneSpelling(token.asset) === oneSpelling(asset));
     return BigInt(Math.max(1, ...entries.map(({ confirmations }) => confirmations)));
   }
@@ -123,7 +127,7 @@ export class EvmRefunds implements RefundSender {
   }
 }
 
-function transferData({ payer, amount }: OwedRefund): string {
+function transferData({ payer, amount }: Transfer): string {
   return encodeFunctionData({
     abi: erc20Abi,
     functionName: "transfer",

@@ -9,19 +9,19 @@ import {
   asAuthorized,
   oneSpelling,
   type PaymentRecord,
-  type RefundEnd,
+  type TransferEnd,
   transactionOf,
 } from "../../core/payment.ts";
 import type { Store } from "../../store/store.ts";
 import type { Holding } from "../../x402/holding.ts";
-import { NO_FUNDS, type RefundSender, type SentRefund } from "../../x402/refund-sender.ts";
 import type { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
+import type { QueuedTransfer, TransferSender } from "../../x402/transfer-sender.ts";
 import type { Refund, RefundLedger } from "./store/ledger.ts";
-import { isLost, isUnproven, UNPROVEN } from "./store/rules.ts";
+import { isLost, isUnproven, NO_FUNDS, UNPROVEN } from "./store/rules.ts";
 
 interface Parts {
   readonly network: string;
-  readonly sender: RefundSender;
+  readonly sender: TransferSender;
   readonly ledger: RefundLedger;
   readonly store: Pick<Store, "listPayments">;
   readonly evidence: Pick<ChainEvidence, "look">;
@@ -126,10 +126,10 @@ export class NetworkRefunds implements BackgroundService {
   }
 
   /** @returns true if the refund is no longer being sent */
-  async #conclude(refund: Refund & SentRefund, end: RefundEnd): Promise<boolean> {
+  async #conclude(refund: Refund & QueuedTransfer, end: TransferEnd): Promise<boolean> {
     const { ledger, logger } = this.#parts;
     const { callId, reference } = refund;
-    if (end.state === "sending" && isLost(refund) && refund.transaction === end.transaction) return false;
+    if (end.state === "lost" && isLost(refund) && refund.transaction === end.transaction) return false;
     faultPoint("refunds/before-end");
     const ended = await ledger.endRefund(callId, reference, end);
     if (ended?.state === "refunded") logger.info(this.#fields(ended), "sent a refund");

@@ -1,12 +1,12 @@
-import type { RefundEnd } from "../../core/payment.ts";
-import { NO_FUNDS, type OwedRefund } from "../../x402/refund-sender.ts";
+import type { TransferEnd } from "../../core/payment.ts";
 import { readTransfer } from "../../x402/settlement/chain-logs.ts";
+import type { Transfer } from "../../x402/transfer-sender.ts";
 import type { Receipt } from "../transactions/chain.ts";
 import type { TransactionRecord } from "../transactions/store/journal.ts";
 
 /** Facts about the transaction of a refund that is being sent. */
 export interface RefundFacts {
-  readonly refund: OwedRefund;
+  readonly refund: Transfer;
   readonly record: TransactionRecord;
   /** Receipt in a block that is part of the chain. */
   readonly receipt: Receipt | undefined;
@@ -26,30 +26,29 @@ export interface RefundFacts {
  * transaction be sent.
  * @returns undefined while nothing is certain
  */
-export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
+export function refundOutcome(facts: RefundFacts): TransferEnd | undefined {
   const { record, receipt, head, confirmations } = facts;
   const { state, reason = "no reason given" } = record;
   switch (state) {
     case "queued":
       return undefined;
     case "dropped":
-      // The transaction was never signed, so the same transaction can be queued again.
-      if (!facts.hasFunds) return { state: "owed", reason: NO_FUNDS };
+      if (!facts.hasFunds) return { state: "unsigned" };
       return facts.revert === undefined
-        ? { state: "owed", reason: `the node refused it: ${reason}` }
-        : { state: "refund_failed", reason: `the token refuses the transfer: ${facts.revert}` };
+        ? { state: "unsigned", reason: `the node refused it: ${reason}` }
+        : { state: "failed", reason: `the token refuses the transfer: ${facts.revert}` };
     case "sent":
     case "succeeded": {
       if (receipt?.status !== "success" || head - receipt.blockNumber + 1n < confirmations) return undefined;
       if (showsTransfer(facts, receipt))
         return {
-          ...{ state: "refunded", transaction: receipt.hash, blockNumber: String(receipt.blockNumber) },
+          ...{ state: "sent", transaction: receipt.hash, blockNumber: String(receipt.blockNumber) },
           account: record.signed?.account ?? null,
         };
       if (state === "sent") return undefined;
       const transaction = receipt.hash;
       return {
-        state: "refund_failed",
+        state: "failed",
         transaction,
         reason:
           "its transaction succeeded, but the token logged no transfer of the amount: look at it before you approve another one",
@@ -58,7 +57,7 @@ export function refundOutcome(facts: RefundFacts): RefundEnd | undefined {
     case "reverted": {
       const why = facts.revert === undefined ? "" : `: ${facts.revert}`;
       return {
-        state: "refund_failed",
+        state: "failed",
         reason: `its transaction reverted${why}`,
         ...(record.mined === undefined ? {} : { transaction: record.mined.hash }),
       };

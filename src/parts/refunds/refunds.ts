@@ -9,8 +9,8 @@ import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
 import type { Holding } from "../../x402/holding.ts";
 import type { Methods } from "../../x402/methods/methods.ts";
-import type { RefundSender } from "../../x402/refund-sender.ts";
 import { ChainEvidence } from "../../x402/settlement/chain-evidence.ts";
+import type { TransferSender } from "../../x402/transfer-sender.ts";
 import { SettlerAccount } from "../transactions/account.ts";
 import { NetworkSettler } from "../transactions/network-settler.ts";
 import { TRANSACTIONS } from "../transactions/store/module.ts";
@@ -27,7 +27,7 @@ const SECOND_LOOK_MS = 500;
 const ROUND_MS = 1_000;
 
 interface Network {
-  readonly sender: RefundSender;
+  readonly sender: TransferSender;
   readonly refunds: NetworkRefunds;
 }
 
@@ -116,21 +116,29 @@ export class Refunds implements BackgroundService {
   }
 
   /** @returns undefined if the configuration has no account that sends refunds on the network */
-  #openSender(network: string, rpcUrl: string): RefundSender | undefined {
+  #openSender(network: string, rpcUrl: string): TransferSender | undefined {
     const { config, methods, store, logger, telemetry } = this.#parts;
     const { maxFeePerGasWei, minBalanceWei } = config;
-    const common = { network, rpcUrl, rpcTimeoutMs: RPC_TIMEOUT_MS, owner: this.#owner, minBalanceWei };
+    // Refunds have a queue and an owner of their own, because the refund account never signs payments, and a settler's
+    // account never signs refunds.
+    const own = { queue: `${network}/refunds`, owner: this.#owner };
+    const common = { network, rpcUrl, rpcTimeoutMs: RPC_TIMEOUT_MS, minBalanceWei, ...own };
     const services = { store, clock: monotonicClock, logger, telemetry };
     const feePayer = config.accounts.get(network);
     if (feePayer !== undefined)
-      return methods.ownSettlement(network)?.openRefunds({ ...common, ...services, feePayer });
+      return methods.ownSettlement(network)?.openTransfers({
+        ...common,
+        ...services,
+        feePayer,
+        onShort: (account, coin) =>
+          logger.error({ account }, `refunds wait: send ${coin} to the refund account`),
+        onDelay: (reference, reason) =>
+          logger.warn({ reference, reason }, "a refund waits: its transaction cannot be simulated now"),
+      });
     if (!isEvm(network) || this.#account === undefined) return undefined;
     const settler = new NetworkSettler({
       ...common,
       ...services,
-      // Refunds have a queue and an owner of their own, because the refund account never signs payments, and a
-      // settler's account never signs refunds.
-      queue: `${network}/refunds`,
       accounts: [this.#account],
       senderOf: () => undefined,
       maxFeePerGasWei,
@@ -144,7 +152,7 @@ export class Refunds implements BackgroundService {
     });
   }
 
-  #refundsBy(sender: RefundSender, network: string): NetworkRefunds {
+  #refundsBy(sender: TransferSender, network: string): NetworkRefunds {
     const { store, logger } = this.#parts;
     return new NetworkRefunds({
       network,

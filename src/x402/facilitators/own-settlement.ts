@@ -5,7 +5,7 @@ import type { Locks } from "../../core/lease-lock.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { Store } from "../../store/store.ts";
 import type { SendingAccounts } from "../holding.ts";
-import type { RefundSender } from "../refund-sender.ts";
+import type { TransferSender } from "../transfer-sender.ts";
 import type { FacilitatorRequest, KindExtra, SettlementAnswer, Verification } from "./facilitator.ts";
 
 /** A network, and the key of the account that pays for transactions on it. */
@@ -29,13 +29,22 @@ export interface SettlementParts extends FeePayerAccess {
   readonly telemetry: Telemetry;
 }
 
+export interface TransferParts extends SettlementParts {
+  /** Name of the transfers' queue in the journal. */
+  readonly queue: string;
+  /** Called when the account becomes short of the network's coin, which has this symbol. */
+  readonly onShort: (account: string, coin: string) => void;
+  /** Called when a queued transaction cannot be simulated for now. */
+  readonly onDelay: (reference: string, reason: string) => void;
+}
+
 /** Sender of transactions on networks of one kind that is not EVM, from an account of jobgate. */
 export interface OwnSettlement {
   /** Returns true if a CAIP-2 network is of the kind. */
   has(network: string): boolean;
   open(parts: SettlementParts): NetworkSettlement;
-  /** Opens a sender of refunds from the account, with a separate queue. */
-  openRefunds(parts: SettlementParts): RefundSender;
+  /** Opens a sender of tokens from the account, with a separate queue. */
+  openTransfers(parts: TransferParts): TransferSender;
   /**
    * Reads the account's balance, in 10⁻¹⁸ of the native unit.
    * @throws Error when the RPC does not answer or belongs to another network

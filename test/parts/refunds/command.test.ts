@@ -115,7 +115,7 @@ describe("jobgate refunds", () => {
       code: 1,
       stderr: expect.stringContaining(`Refund ${due} is sending: it cannot be declined.`),
     });
-    const end = { state: "refund_failed", reason: "blocked \u001b[2J" } as const;
+    const end = { state: "failed", reason: "blocked \u001b[2J" } as const;
     await jobgate.store.of(REFUNDS).endRefund(due, transaction.reference, end);
     const { stdout } = await run("list", "--state", "refund_failed");
     expect(stdout).toContain("approved by ada: as agreed; blocked \\u{1b}[2J");

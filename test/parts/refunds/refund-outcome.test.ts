@@ -36,7 +36,7 @@ describe("the outcome of a refund", () => {
   test("It is refunded once its confirmed receipt has the token's transfer of the amount to the payer", () => {
     for (const state of ["sent", "succeeded"] as const) {
       expect(refundOutcome(facts({ state }))).toEqual({
-        state: "refunded",
+        state: "sent",
         transaction: "0xh",
         blockNumber: "10",
         account: ACCOUNT,
@@ -63,7 +63,7 @@ describe("the outcome of a refund", () => {
       } as const;
       expect(refundOutcome(facts({ receipt }))).toBeUndefined();
       expect(refundOutcome(facts({ receipt, state: "succeeded" }))).toMatchObject({
-        state: "refund_failed",
+        state: "failed",
         transaction: "0xh",
       });
     }
@@ -79,7 +79,7 @@ describe("the outcome of a refund", () => {
     } as const;
     expect(refundOutcome(facts({ receipt }))).toBeUndefined();
     expect(refundOutcome(facts({ state: "reverted", revert: "payer is blocked" }))).toEqual({
-      state: "refund_failed",
+      state: "failed",
       transaction: "0xh",
       reason: "its transaction reverted: payer is blocked",
     });
@@ -87,10 +87,13 @@ describe("the outcome of a refund", () => {
 
   test("A refund that was never signed waits for funds or for the node, and fails when the token refuses it", () => {
     const dropped = (over: Partial<RefundFacts>) => refundOutcome(facts({ state: "dropped", ...over }));
-    expect(dropped({ hasFunds: false, revert: "exceeds balance" })).toMatchObject({ state: "owed" });
-    expect(dropped({})).toMatchObject({ state: "owed", reason: expect.stringContaining("the node's words") });
+    expect(dropped({ hasFunds: false, revert: "exceeds balance" })).toEqual({ state: "unsigned" });
+    expect(dropped({})).toMatchObject({
+      state: "unsigned",
+      reason: expect.stringContaining("the node's words"),
+    });
     expect(dropped({ revert: "paused" })).toMatchObject({
-      state: "refund_failed",
+      state: "failed",
       reason: expect.stringContaining("paused"),
     });
     expect(refundOutcome(facts({ state: "queued" }))).toBeUndefined();

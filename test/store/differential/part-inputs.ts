@@ -96,17 +96,17 @@ export const OF_PARTS: MakersOf<string> = {
     const { choices } = world;
     const place = refunded(world);
     const end = choices.weighted<() => unknown>([
-      [3, () => ({ state: "refunded", transaction: "0xsent", blockNumber: "99" })],
+      [3, () => ({ state: "sent", transaction: "0xsent", blockNumber: "99" })],
       [
         2,
         () => ({
-          state: "refund_failed",
+          state: "failed",
           reason: world.text(),
           transaction: choices.maybe(50, () => "0xfailed"),
         }),
       ],
-      [1, () => ({ state: "sending", reason: world.text(), transaction: "0xlost" })],
-      [1, () => ({ state: "owed", reason: world.text() })],
+      [1, () => ({ state: "lost", reason: world.text(), transaction: "0xlost" })],
+      [1, () => ({ state: "unsigned", reason: choices.maybe(50, () => world.text()) })],
     ]);
     return [{ ref: "call", call: place }, referenceOf(place, choices.one([1, 1, 1, 2, 3])), end()];
   },

@@ -1,4 +1,4 @@
-import type { RefundEnd } from "../../../core/payment.ts";
+import type { TransferEnd } from "../../../core/payment.ts";
 import type { NewTransaction } from "../../transactions/store/journal.ts";
 
 /**
@@ -41,7 +41,7 @@ export interface RefundLedger {
    * because nothing shows it any more.
    * @returns the refund; undefined when it is in another state, or being sent by another transaction
    */
-  endRefund(callId: number, reference: string, end: RefundEnd): Promise<Refund | undefined>;
+  endRefund(callId: number, reference: string, end: TransferEnd): Promise<Refund | undefined>;
 
   /**
    * The operator approves or declines a refund. Accepts refunds for which {@link "./rules.ts".decided} returns a refund.

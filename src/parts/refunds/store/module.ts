@@ -138,7 +138,7 @@ export const REFUNDS: StoreModule<RefundLedger> = {
       run(commit, now, callId, reference, end) {
         const before = refundOf(callId, commit.rows);
         const row = change(commit, before, ended(before, reference, end, now));
-        if (row !== undefined && end.state === "refunded") noteSent(commit, row, end.account);
+        if (row !== undefined && end.state === "sent") noteSent(commit, row, end.account);
         return toRefund(row);
       },
       event: (refund) => refund && refundEvent(refund),

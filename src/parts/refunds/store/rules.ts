@@ -1,7 +1,10 @@
 import type { GatewayEvent } from "../../../core/events.ts";
-import type { RefundEnd } from "../../../core/payment.ts";
+import type { TransferEnd } from "../../../core/payment.ts";
 import type { Refund, RefundDecision } from "./ledger.ts";
 import type { RefundRow } from "./row.ts";
+
+/** Reason of a refund that waits for tokens. */
+export const NO_FUNDS = "the refund account is short of tokens";
 
 /** Beginning of the reason of a refund whose payment the chain does not show, or does not show yet. */
 export const UNPROVEN = "the chain does not show its payment";
@@ -57,18 +60,21 @@ export function sent(
   return { ...row, state: "sending", reference: reference.toLowerCase(), reason: null, updated_at: now };
 }
 
+/** State of a refund after each outcome of its transaction. */
+const STATE_AFTER = { sent: "refunded", failed: "refund_failed", lost: "sending", unsigned: "owed" } as const;
+
 /** @returns the refund after its transaction has ended; undefined if it is not being sent by that transaction */
 export function ended(
   row: RefundRow | undefined,
   reference: string,
-  end: RefundEnd,
+  end: TransferEnd,
   now: number,
 ): RefundRow | undefined {
   if (row?.state !== "sending" || row.reference !== reference.toLowerCase()) return undefined;
-  const reason = "reason" in end ? end.reason : null;
+  const reason = end.state === "sent" ? null : (end.reason ?? NO_FUNDS);
   const hash = "transaction" in end ? (end.transaction ?? null) : null;
   const block_number = "blockNumber" in end ? end.blockNumber : null;
-  return { ...row, state: end.state, reason, hash, block_number, updated_at: now };
+  return { ...row, state: STATE_AFTER[end.state], reason, hash, block_number, updated_at: now };
 }
 
 /**

@@ -16,7 +16,7 @@ import type { TransactionJournal } from "../../transactions/store/journal.ts";
 import { TRANSACTIONS } from "../../transactions/store/module.ts";
 import { readKey, type SolanaKey } from "../key.ts";
 import { OwnChain } from "./own-chain.ts";
-import { SolanaRefunds } from "./own-refunds.ts";
+import { SolanaTransfers } from "./own-transfers.ts";
 import { SolanaSender } from "./sender.ts";
 import { readSettlement, type Settlement } from "./settlement.ts";
 import { SettlementSigner, signTransaction } from "./settlement-signer.ts";
@@ -138,7 +138,7 @@ class SolanaSettler implements NetworkSettlement {
 export const solanaSettlement: OwnSettlement = {
   has: (network) => network.startsWith("solana:"),
   open: (parts) => new SolanaSettler(parts),
-  openRefunds: (parts) => new SolanaRefunds(parts, keyOf(parts)),
+  openTransfers: (parts) => new SolanaTransfers(parts, keyOf(parts)),
   async readBalance(access) {
     const account = keyOf(access).address;
     return { account, balanceWei: await new OwnChain(access).balance(account) };

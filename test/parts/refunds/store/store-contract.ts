@@ -52,7 +52,7 @@ export function describeRefunds(given: Given): void {
   const referenceOf = (callId: number, attempt = 1) => newTransaction(callId * 10 + attempt).reference;
   const fail = (callId: number, attempt = 1) =>
     refunds().endRefund(callId, referenceOf(callId, attempt), {
-      state: "refund_failed",
+      state: "failed",
       reason: "the payer is blocked",
     });
 
@@ -200,8 +200,10 @@ export function describeRefunds(given: Given): void {
       const callId = await buyAndFail(1, "refund");
       expect(await send(callId)).toBe(true);
       expect((await refunds().decideRefund(callId, APPROVE)).kind).toBe("not_open");
-      const lost = { state: "sending", reason: "no blocks", transaction: "0xlost" } as const;
-      expect(await refunds().endRefund(callId, referenceOf(callId), lost)).toMatchObject(lost);
+      const lost = { reason: "no blocks", transaction: "0xlost" };
+      expect(
+        await refunds().endRefund(callId, referenceOf(callId), { state: "lost", ...lost }),
+      ).toMatchObject({ state: "sending", ...lost });
       expect((await refunds().decideRefund(callId, DECLINE)).kind).toBe("not_open");
       const { kind, refund } = await refunds().decideRefund(callId, APPROVE);
       expect(kind).toBe("decided");
@@ -214,7 +216,7 @@ export function describeRefunds(given: Given): void {
       });
       expect(refund).not.toMatchObject({ reason: expect.anything() });
       expect((await refunds().decideRefund(callId, APPROVE)).kind).toBe("not_open");
-      const end = { state: "refunded", transaction: "0xsent", blockNumber: "9", account: "0xa" } as const;
+      const end = { state: "sent", transaction: "0xsent", blockNumber: "9", account: "0xa" } as const;
       expect(await refunds().endRefund(callId, reference, end)).toMatchObject({ state: "refunded" });
       await expectBalance(given.store);
     });
@@ -284,7 +286,7 @@ export function describeRefunds(given: Given): void {
       const callId = await buyAndFail(1, "refund");
       await send(callId);
       const end = {
-        state: "refunded",
+        state: "sent",
         transaction: "0xabc",
         blockNumber: "9",
         account: "0xaccount",
@@ -324,11 +326,13 @@ export function describeRefunds(given: Given): void {
       await journal().finishTransactions(NETWORK, "owner", [
         { reference, state: "dropped", reason: "no funds" },
       ]);
-      const owed = await refunds().endRefund(callId, reference, { state: "owed", reason: "no funds \0" });
+      const owed = await refunds().endRefund(callId, reference, { state: "unsigned", reason: "no funds \0" });
       expect(owed).toMatchObject({ state: "owed", isApproved: true, attempt: 1 });
       expect((await find(callId))?.reason).toContain("no funds");
       expect(await send(callId)).toBe(true);
       expect(await journal().findTransactions(NETWORK, [reference])).toMatchObject([{ state: "queued" }]);
+      const short = await refunds().endRefund(callId, reference, { state: "unsigned" });
+      expect(short).toMatchObject({ state: "owed", reason: "the refund account is short of tokens" });
     });
 
     test("A finished transaction is kept until its refund has ended", async () => {
@@ -344,7 +348,7 @@ export function describeRefunds(given: Given): void {
       await journal().queueTransaction(newTransaction(998));
       expect(await journal().findTransactions(NETWORK, [reference])).toHaveLength(1);
       await refunds().endRefund(callId, reference, {
-        state: "refunded",
+        state: "sent",
         transaction: "0xhash0",
         blockNumber: "9",
         account: "0xaccount",
@@ -402,7 +406,7 @@ export function describeRefunds(given: Given): void {
       expect(await find(callId)).toMatchObject({ state: "owed", attempt: 2 });
       await send(callId, 2);
       await refunds().endRefund(callId, referenceOf(callId, 2), {
-        state: "refunded",
+        state: "sent",
         transaction: "0xa",
         blockNumber: "9",
         account: "0xaccount",

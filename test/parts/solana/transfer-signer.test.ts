@@ -1,12 +1,12 @@
 import { address } from "@solana/kit";
 import { pino } from "pino";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { monotonicClock } from "../../../src/core/clock.ts";
 import { readKey } from "../../../src/parts/solana/key.ts";
 import { toBase58 } from "../../../src/parts/solana/portable/addresses.ts";
 import { OwnChain } from "../../../src/parts/solana/settler/own-chain.ts";
-import { RefundSigner } from "../../../src/parts/solana/settler/refund-signer.ts";
 import { SolanaSender } from "../../../src/parts/solana/settler/sender.ts";
+import { TransferSigner } from "../../../src/parts/solana/settler/transfer-signer.ts";
 import { Changes } from "../../../src/parts/transactions/changes.ts";
 import { TRANSACTIONS } from "../../../src/parts/transactions/store/module.ts";
 import {
@@ -21,13 +21,13 @@ import { until } from "../../helpers/until.ts";
 import { startSolanaParts } from "./harness.ts";
 
 const parts = startBeforeAll(startSolanaParts);
-const queueName = `${SOLANA_NETWORK}/refunds`;
+const queueName = `${SOLANA_NETWORK}/transfers`;
 const AMOUNT = 10_000n;
 const SOL = 1_000_000_000n;
 let accounts = 50;
 
-/** Starts a sender of refunds with an account, a payee and a store of its own. Its wall clock can be set ahead. */
-async function startRefunds({ lamports = SOL, tokens = 10n * AMOUNT } = {}) {
+/** Starts a sender of transfers with an account, a payee and a store of its own. Its wall clock can be set ahead. */
+async function startTransfers({ lamports = SOL, tokens = 10n * AMOUNT } = {}) {
   const { cluster, mint } = parts;
   const number = accounts++;
   const key = readKey(toBase58(await solanaKeyBytes(number)));
@@ -40,7 +40,8 @@ async function startRefunds({ lamports = SOL, tokens = 10n * AMOUNT } = {}) {
   const logger = pino({ level: "silent" });
   const chain = new OwnChain({ network: SOLANA_NETWORK, rpcUrl: cluster.rpcUrl, rpcTimeoutMs: 5_000 });
   const time = { aheadMs: 0 };
-  const signer = new RefundSigner({ key, chain, logger });
+  const watch = { onShort: vi.fn(), onDelay: vi.fn() };
+  const signer = new TransferSigner(watch, key, chain);
   const sender = new SolanaSender({
     ...{ network: queueName, owner: "test", journal, locks: store, isShared: true, chain, logger, signer },
     changes: new Changes(),
@@ -63,7 +64,7 @@ async function startRefunds({ lamports = SOL, tokens = 10n * AMOUNT } = {}) {
   const hashOf = async (reference: string) => (await find(reference))?.signed?.hash;
   const stateOf = async (reference: string) => (await find(reference))?.state;
   const received = async () => (await cluster.balanceOf(payee, mint)) ?? 0n;
-  return { queue, find, hashOf, stateOf, received, time, payee, signer };
+  return { queue, find, hashOf, stateOf, received, time, payee, signer, watch };
 }
 
 /** Counts the calls of a method of the RPC from now on. */
@@ -72,70 +73,70 @@ function watchCalls(method: string): () => number {
   return () => parts.cluster.calls.slice(before).filter((one) => one === method).length;
 }
 
-it("A refund makes the payer's token account if there is none, and moves the amount", async () => {
-  const { queue, stateOf, received, find } = await startRefunds();
+it("A transfer makes the payer's token account if there is none, and moves the amount", async () => {
+  const { queue, stateOf, received, find } = await startTransfers();
   expect(await received()).toBe(0n);
-  await queue("refund-1-1");
-  await until(async () => (await stateOf("refund-1-1")) === "succeeded");
+  await queue("transfer-1");
+  await until(async () => (await stateOf("transfer-1")) === "succeeded");
   expect(await received()).toBe(AMOUNT);
   const landed = parts.cluster.landed.at(-1);
-  expect(await find("refund-1-1")).toMatchObject({ mined: { hash: landed?.signature } });
-  expect(landed?.memo).toMatch(/^\[\d+\] refund-1-1 \d+ [0-9a-f]{16}$/);
-  await queue("refund-2-1");
-  await until(async () => (await stateOf("refund-2-1")) === "succeeded");
+  expect(await find("transfer-1")).toMatchObject({ mined: { hash: landed?.signature } });
+  expect(landed?.memo).toMatch(/^\[\d+\] transfer-1 \d+ [0-9a-f]{16}$/);
+  await queue("transfer-2");
+  await until(async () => (await stateOf("transfer-2")) === "succeeded");
   expect(await received()).toBe(2n * AMOUNT);
 });
 
-it("A refund that no block has is signed anew once its blockhash has expired at a finalized block, and not before", async () => {
+it("A transfer that no block has is signed anew once its blockhash has expired at a finalized block, and not before", async () => {
   const { cluster } = parts;
-  const { queue, hashOf, stateOf, received, time } = await startRefunds();
+  const { queue, hashOf, stateOf, received, time } = await startTransfers();
   cluster.dropsTransactions = true;
-  await queue("refund-1-1");
-  await until(async () => (await hashOf("refund-1-1")) !== undefined);
-  const first = await hashOf("refund-1-1");
+  await queue("transfer-1");
+  await until(async () => (await hashOf("transfer-1")) !== undefined);
+  const first = await hashOf("transfer-1");
   // The newest finalized block is older than the blockhash: it knows no such blockhash.
   cluster.finalizedLag = 10_000;
   time.aheadMs = 100_000;
   const early = watchCalls("isBlockhashValid");
   await until(() => early() > 1);
-  expect(await hashOf("refund-1-1")).toBe(first);
+  expect(await hashOf("transfer-1")).toBe(first);
   // The blockhash has expired at the newest block, and not at the newest finalized one.
   cluster.passSlots(200);
   cluster.finalizedLag = 100;
   const still = watchCalls("isBlockhashValid");
   await until(() => still() > 1);
-  expect(await hashOf("refund-1-1")).toBe(first);
+  expect(await hashOf("transfer-1")).toBe(first);
   cluster.finalizedLag = 0;
-  await until(async () => ![first, undefined].includes(await hashOf("refund-1-1")));
+  await until(async () => ![first, undefined].includes(await hashOf("transfer-1")));
   cluster.dropsTransactions = false;
-  await until(async () => (await stateOf("refund-1-1")) === "succeeded");
+  await until(async () => (await stateOf("transfer-1")) === "succeeded");
   expect(await received()).toBe(AMOUNT);
 });
 
-it("A refund that landed is not signed anew although the RPC finds no transaction by its signature", async () => {
+it("A transfer that landed is not signed anew although the RPC finds no transaction by its signature", async () => {
   const { cluster } = parts;
-  const { queue, hashOf, stateOf, received, time } = await startRefunds();
+  const { queue, hashOf, stateOf, received, time } = await startTransfers();
   cluster.forgetsSignatures = true;
-  await queue("refund-1-1");
+  await queue("transfer-1");
   await until(async () => (await received()) === AMOUNT);
-  const first = await hashOf("refund-1-1");
+  const first = await hashOf("transfer-1");
   cluster.passSlots(200);
   time.aheadMs = 100_000;
   const searches = watchCalls("getSignaturesForAddress");
   await until(() => searches() > 1);
-  expect(await hashOf("refund-1-1")).toBe(first);
+  expect(await hashOf("transfer-1")).toBe(first);
   cluster.forgetsSignatures = false;
-  await until(async () => (await stateOf("refund-1-1")) === "succeeded");
+  await until(async () => (await stateOf("transfer-1")) === "succeeded");
   expect(await received()).toBe(AMOUNT);
 });
 
-it("A refund whose blocks the RPC has dropped is not signed anew until the operator says that no block has it", async () => {
+it("A transfer whose blocks the RPC has dropped is not signed anew until the operator says that no block has it", async () => {
   const { cluster } = parts;
-  const { queue, hashOf, time, signer, received } = await startRefunds();
+  const { queue, hashOf, time, signer, received } = await startTransfers();
   cluster.dropsTransactions = true;
-  await queue("refund-1-1");
-  await until(async () => (await hashOf("refund-1-1")) !== undefined);
-  const first = await hashOf("refund-1-1");
+  await queue("transfer-1");
+  await until(async () => (await hashOf("transfer-1")) !== undefined);
+  const first = await hashOf("transfer-1");
   cluster.passSlots(200);
   cluster.firstSlot = Number.MAX_SAFE_INTEGER;
   onTestFinished(() => {
@@ -144,54 +145,56 @@ it("A refund whose blocks the RPC has dropped is not signed anew until the opera
   time.aheadMs = 100_000;
   const asked = watchCalls("getFirstAvailableBlock");
   await until(() => asked() > 1);
-  expect(await hashOf("refund-1-1")).toBe(first);
+  expect(await hashOf("transfer-1")).toBe(first);
   expect(signer.isLost(first ?? "")).toBe(true);
   signer.giveUp("another transaction");
   const again = watchCalls("getFirstAvailableBlock");
   await until(() => again() > 1);
-  expect(await hashOf("refund-1-1")).toBe(first);
+  expect(await hashOf("transfer-1")).toBe(first);
   cluster.dropsTransactions = false;
   signer.giveUp(first ?? "");
   await until(async () => (await received()) === AMOUNT);
-  expect(await hashOf("refund-1-1")).not.toBe(first);
+  expect(await hashOf("transfer-1")).not.toBe(first);
 });
 
-it("A refund waits while its account lacks the SOL for fee and rent, and is sent once the account has it", async () => {
-  const { queue, stateOf, received } = await startRefunds({ lamports: 2_900_000n });
-  await queue("refund-1-1");
+it("A transfer waits while its account lacks the SOL for fee and rent, and is sent once the account has it", async () => {
+  const { queue, stateOf, received, watch } = await startTransfers({ lamports: 2_900_000n });
+  await queue("transfer-1");
   const asked = watchCalls("getBalance");
   await until(() => asked() > 1);
-  expect(await stateOf("refund-1-1")).toBe("queued");
+  expect(await stateOf("transfer-1")).toBe("queued");
   const { address: account } = await solanaAccount(accounts - 2);
+  expect(watch.onShort.mock.calls).toEqual([[account, "SOL"]]);
   parts.cluster.airdrop(account, SOL);
-  await until(async () => (await stateOf("refund-1-1")) === "succeeded");
+  await until(async () => (await stateOf("transfer-1")) === "succeeded");
   expect(await received()).toBe(AMOUNT);
 });
 
 it.each(["BlockhashNotFound", "InsufficientFundsForFee", "AccountInUse"])(
-  "A refund waits while its simulation ends with %s, and is sent once it does not",
+  "A transfer waits while its simulation ends with %s, and is sent once it does not",
   async (error) => {
     const { cluster } = parts;
-    const { queue, stateOf, received } = await startRefunds();
+    const { queue, stateOf, received, watch } = await startTransfers();
     cluster.simulationError = error;
     onTestFinished(() => {
       cluster.simulationError = undefined;
     });
-    await queue("refund-1-1");
+    await queue("transfer-1");
     const simulated = watchCalls("simulateTransaction");
     await until(() => simulated() > 2);
-    expect(await stateOf("refund-1-1")).toBe("queued");
+    expect(await stateOf("transfer-1")).toBe("queued");
+    expect(watch.onDelay.mock.calls).toEqual([["transfer-1", expect.stringContaining(error)]]);
     cluster.simulationError = undefined;
-    await until(async () => (await stateOf("refund-1-1")) === "succeeded");
+    await until(async () => (await stateOf("transfer-1")) === "succeeded");
     expect(await received()).toBe(AMOUNT);
   },
 );
 
-it("A refund that would fail is dropped with the node's reason, and is never signed", async () => {
-  const { queue, find, stateOf } = await startRefunds({ tokens: AMOUNT - 1n });
+it("A transfer that would fail is dropped with the node's reason, and is never signed", async () => {
+  const { queue, find, stateOf } = await startTransfers({ tokens: AMOUNT - 1n });
   const landed = parts.cluster.landed.length;
-  await queue("refund-1-1");
-  await until(async () => (await stateOf("refund-1-1")) === "dropped");
-  expect(await find("refund-1-1")).toMatchObject({ reason: expect.stringContaining("InstructionError") });
+  await queue("transfer-1");
+  await until(async () => (await stateOf("transfer-1")) === "dropped");
+  expect(await find("transfer-1")).toMatchObject({ reason: expect.stringContaining("InstructionError") });
   expect(parts.cluster.landed.length).toBe(landed);
 });

@@ -1,11 +1,6 @@
-import type { PaymentRecord, RefundEnd } from "../../../core/payment.ts";
-import type { SettlementParts } from "../../../x402/facilitators/own-settlement.ts";
-import {
-  NO_FUNDS,
-  type OwedRefund,
-  type RefundSender,
-  type SentRefund,
-} from "../../../x402/refund-sender.ts";
+import type { PaymentRecord, TransferEnd } from "../../../core/payment.ts";
+import type { TransferParts } from "../../../x402/facilitators/own-settlement.ts";
+import type { QueuedTransfer, Transfer, TransferSender } from "../../../x402/transfer-sender.ts";
 import { Changes } from "../../transactions/changes.ts";
 import { Funds } from "../../transactions/funds.ts";
 import { settlerGauges } from "../../transactions/settler-gauges.ts";
@@ -17,34 +12,34 @@ import type { SolanaKey } from "../key.ts";
 import { transferIn } from "../payment.ts";
 import { ACCOUNT_BYTES, PROGRAMS, toBase58 } from "../portable/addresses.ts";
 import { OwnChain } from "./own-chain.ts";
-import { isLasting, type QueuedRefund, RefundSigner } from "./refund-signer.ts";
 import { SolanaSender } from "./sender.ts";
+import { isLasting, type TransferData, TransferSigner } from "./transfer-signer.ts";
 
-/** Reason of a refund whose transaction is lost. */
+/** Reason of a transfer whose transaction is lost. */
 const LOST =
   "the RPC no longer has the blocks that may have its transaction: configure an RPC that has them, or approve another transaction if no block has this one";
 
-/** Sends refunds on one cluster from an account that holds the tokens and pays the fees. */
-export class SolanaRefunds implements RefundSender {
+/** Sends tokens on one cluster from an account that holds the tokens and pays the fees. */
+export class SolanaTransfers implements TransferSender {
   readonly queue: string;
   readonly account: string;
   readonly #chain: OwnChain;
   readonly #journal: TransactionJournal;
   readonly #funds: Funds;
-  readonly #signer: RefundSigner;
+  readonly #signer: TransferSigner;
   readonly #sender: SolanaSender;
 
-  constructor(parts: SettlementParts, key: SolanaKey) {
-    const { network, owner, minBalanceWei, store, clock, logger } = parts;
-    this.queue = `${network}/refunds`;
+  constructor(parts: TransferParts, key: SolanaKey) {
+    const { network, queue, owner, minBalanceWei, store, clock, logger } = parts;
+    this.queue = queue;
     this.account = key.address;
     this.#chain = new OwnChain(parts);
     this.#journal = store.of(TRANSACTIONS);
     const addresses = [key.address];
     this.#funds = new Funds({ network, chain: this.#chain, addresses, minBalanceWei, clock, logger });
-    this.#signer = new RefundSigner({ key, chain: this.#chain, logger });
+    this.#signer = new TransferSigner(parts, key, this.#chain);
     this.#sender = new SolanaSender({
-      ...{ network: this.queue, owner, clock, logger },
+      ...{ network: queue, owner, clock, logger },
       signer: this.#signer,
       journal: this.#journal,
       locks: store,
@@ -75,7 +70,7 @@ export class SolanaRefunds implements RefundSender {
   }
 
   async transactionOf(
-    { asset: mint, payer: owner, amount }: OwedRefund,
+    { asset: mint, payer: owner, amount }: Transfer,
     findPayment: () => Promise<PaymentRecord | undefined>,
   ) {
     const rpc = await this.#chain.connect();
@@ -85,7 +80,7 @@ export class SolanaRefunds implements RefundSender {
     const source = payment && transferIn(payment).source;
     const isOpen = source !== undefined && (await this.#canReceive(source, { mint, owner }));
     const destination = isOpen ? source : tokenAccountOf(owner, mint);
-    const queued: QueuedRefund = { mint, decimals, amount, owner, destination };
+    const queued: TransferData = { mint, decimals, amount, owner, destination };
     return { to: destination, data: JSON.stringify(queued) };
   }
 
@@ -104,23 +99,23 @@ export class SolanaRefunds implements RefundSender {
     );
   }
 
-  async findEnds(refunds: readonly SentRefund[]): Promise<readonly (RefundEnd | undefined)[]> {
+  async findEnds(transfers: readonly QueuedTransfer[]): Promise<readonly (TransferEnd | undefined)[]> {
     const records = await this.#journal.findTransactions(
       this.queue,
-      refunds.map(({ reference }) => reference),
+      transfers.map(({ reference }) => reference),
     );
     const byReference = new Map(records.map((record) => [record.reference, record]));
     return Promise.all(
-      refunds.map(async (refund) => {
-        const record = byReference.get(refund.reference);
-        return record && this.#endOf(refund, record);
+      transfers.map(async (transfer) => {
+        const record = byReference.get(transfer.reference);
+        return record && this.#endOf(transfer, record);
       }),
     );
   }
 
   /** A finalized transaction without an error has moved the token, because the SPL Token program guarantees it. */
-  async #endOf(refund: SentRefund, record: TransactionRecord): Promise<RefundEnd | undefined> {
-    const { asset, amount, notMined } = refund;
+  async #endOf(transfer: QueuedTransfer, record: TransactionRecord): Promise<TransferEnd | undefined> {
+    const { asset, amount, notMined } = transfer;
     const { state, mined, signed, reason = "no reason given" } = record;
     const transaction = mined?.hash ?? "";
     switch (state) {
@@ -129,24 +124,24 @@ export class SolanaRefunds implements RefundSender {
       case "sent": {
         if (notMined !== undefined) this.#signer.giveUp(notMined);
         const hash = signed?.hash ?? "";
-        return this.#signer.isLost(hash) ? { state: "sending", reason: LOST, transaction: hash } : undefined;
+        return this.#signer.isLost(hash) ? { state: "lost", reason: LOST, transaction: hash } : undefined;
       }
       case "succeeded":
         return {
-          state: "refunded",
+          state: "sent",
           ...{ transaction, blockNumber: mined?.blockNumber ?? "", account: signed?.account ?? null },
         };
       case "reverted": {
         const error = await this.#signer.simulate(record);
         const why = error === undefined ? "" : `: ${error}`;
-        return { state: "refund_failed", reason: `its transaction failed${why}`, transaction };
+        return { state: "failed", reason: `its transaction failed${why}`, transaction };
       }
       case "dropped": {
-        if ((await this.balance(asset)) < BigInt(amount)) return { state: "owed", reason: NO_FUNDS };
+        if ((await this.balance(asset)) < BigInt(amount)) return { state: "unsigned" };
         const error = await this.#signer.simulate(record);
-        if (error === undefined) return { state: "owed", reason: `the node refused it: ${reason}` };
+        if (error === undefined) return { state: "unsigned", reason: `the node refused it: ${reason}` };
         return isLasting(error)
-          ? { state: "refund_failed", reason: `the transfer would fail: ${error}` }
+          ? { state: "failed", reason: `the transfer would fail: ${error}` }
           : undefined;
       }
     }

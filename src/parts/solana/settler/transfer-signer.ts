@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Logger } from "pino";
+import type { TransferParts } from "../../../x402/facilitators/own-settlement.ts";
 import type { TransactionEnd, TransactionRecord } from "../../transactions/store/journal.ts";
 import { tokenAccountOf } from "../addresses.ts";
 import { findLanded, readAccount, readBlockhash, readFirstSlot } from "../chain.ts";
@@ -18,8 +18,8 @@ import type { OwnChain } from "./own-chain.ts";
 import type { Signed, TransactionSigner } from "./sender.ts";
 import { signTransaction } from "./settlement-signer.ts";
 
-/** A refund as the journal queues it. Accounts are addresses. */
-export interface QueuedRefund {
+/** A transfer as the journal queues it. Accounts are addresses. */
+export interface TransferData {
   readonly mint: string;
   readonly decimals: number;
   /** Token units, decimal. */
@@ -29,6 +29,8 @@ export interface QueuedRefund {
   /** Account that the token goes to. The owner's associated account is made if it is missing. */
   readonly destination: string;
 }
+
+type Watch = Pick<TransferParts, "onShort" | "onDelay">;
 
 /** Compute units of a transfer that makes the account, and their price in millionths of a lamport. */
 const COMPUTE_UNIT_LIMIT = 80_000;
@@ -45,30 +47,26 @@ const MAX_PAGES = 20;
 const MAX_REASON_LENGTH = 300;
 
 /**
- * Signs refunds, each with the newest finalized blockhash. A refund is signed anew only after a finalized block has shown that
+ * Signs transfers, each with the newest finalized blockhash. A transfer is signed anew only after a finalized block has shown that
  * its blockhash has expired and that no block has its transaction.
  */
-export class RefundSigner implements TransactionSigner {
+export class TransferSigner implements TransactionSigner {
   readonly expired = "queued";
   readonly #key: SolanaKey;
   readonly #chain: OwnChain;
-  readonly #logger: Logger;
+  readonly #watch: Watch;
   /** Hashes of the transactions whose blocks the RPC no longer has. */
   readonly #lost = new Set<string>();
   /** Hashes of transactions that, according to the operator, no block contains. */
   readonly #notMined = new Set<string>();
   #isShort = false;
-  /** References of refunds that wait for the node. */
+  /** References of transfers that wait for the node. */
   readonly #delayed = new Set<string>();
 
-  constructor({
-    key,
-    chain,
-    logger,
-  }: { readonly key: SolanaKey; readonly chain: OwnChain; readonly logger: Logger }) {
+  constructor(watch: Watch, key: SolanaKey, chain: OwnChain) {
+    this.#watch = watch;
     this.#key = key;
     this.#chain = chain;
-    this.#logger = logger;
   }
 
   get account(): string {
@@ -83,7 +81,7 @@ export class RefundSigner implements TransactionSigner {
       lamports -= costs[i] ?? 0n;
       return lamports >= 0n;
     });
-    this.#logShort(affordable.length < queued.length);
+    this.#noteShort(affordable.length < queued.length);
     const signed: Signed[] = [];
     const refused: TransactionEnd[] = [];
     const made = await Promise.all(
@@ -97,12 +95,12 @@ export class RefundSigner implements TransactionSigner {
       if (reason === undefined) signed.push({ reference, ...signTransaction(this.#key, base64) });
       else if (isLasting(reason))
         refused.push({ reference, state: "dropped", reason: reason.slice(0, MAX_REASON_LENGTH) });
-      this.#logDelayed(reference, reason);
+      this.#noteDelay(reference, reason);
     }
     return { signed, refused };
   }
 
-  /** Runs the transaction of a refund without sending it. @returns the error that it would end with */
+  /** Runs the transaction of a transfer without sending it. @returns the error that it would end with */
   async simulate(record: Pick<TransactionRecord, "reference" | "data">): Promise<string | undefined> {
     return this.#chain.simulate(this.#transaction(record, await this.#chain.finalizedBlockhash()));
   }
@@ -149,17 +147,15 @@ export class RefundSigner implements TransactionSigner {
     return found === undefined ? FEE + TOKEN_ACCOUNT_RENT : FEE;
   }
 
-  #logDelayed(reference: string, reason: string | undefined): void {
+  #noteDelay(reference: string, reason: string | undefined): void {
     const isDelayed = reason !== undefined && !isLasting(reason);
-    if (isDelayed && !this.#delayed.has(reference))
-      this.#logger.warn({ reference, reason }, "a refund waits: its transaction cannot be simulated now");
+    if (isDelayed && !this.#delayed.has(reference)) this.#watch.onDelay(reference, reason);
     if (isDelayed) this.#delayed.add(reference);
     else this.#delayed.delete(reference);
   }
 
-  #logShort(isShort: boolean): void {
-    if (isShort && !this.#isShort)
-      this.#logger.error({ account: this.account }, "refunds wait: send SOL to the refund account");
+  #noteShort(isShort: boolean): void {
+    if (isShort && !this.#isShort) this.#watch.onShort(this.account, "SOL");
     this.#isShort = isShort;
   }
 
@@ -168,8 +164,8 @@ export class RefundSigner implements TransactionSigner {
     { blockhash, slot }: { readonly blockhash: string; readonly slot: number },
   ): string {
     const { account } = this;
-    const refund = readQueued(data);
-    const { mint, decimals, owner, destination } = refund;
+    const transfer = readQueued(data);
+    const { mint, decimals, owner, destination } = transfer;
     const source = tokenAccountOf(account, mint);
     const message = messageOf({
       signers: [account],
@@ -177,12 +173,12 @@ export class RefundSigner implements TransactionSigner {
       blockhash,
       instructions: [
         ...computeBudget(COMPUTE_UNIT_LIMIT, COMPUTE_UNIT_PRICE),
-        ...(destination === tokenAccountOf(owner, mint) ? [createAccount(account, refund)] : []),
+        ...(destination === tokenAccountOf(owner, mint) ? [createAccount(account, transfer)] : []),
         transferChecked(
           { source, mint, destination, authority: account },
-          { amount: BigInt(refund.amount), decimals },
+          { amount: BigInt(transfer.amount), decimals },
         ),
-        // The slot is where a search for the transaction starts. The other fields distinguish refunds that several jobgates
+        // The slot is where a search for the transaction starts. The other fields distinguish transfers that several jobgates
         // send from one account.
         memoOf(`${reference} ${slot} ${randomBytes(8).toString("hex")}`),
       ],
@@ -199,12 +195,12 @@ export function isLasting(error: string): boolean {
   return error.startsWith('{"InstructionError"');
 }
 
-function readQueued(data: string): QueuedRefund {
-  return JSON.parse(data) as QueuedRefund;
+function readQueued(data: string): TransferData {
+  return JSON.parse(data) as TransferData;
 }
 
 /** Makes the associated account unless there is one. The payer pays its rent. */
-function createAccount(payer: string, { owner, mint, destination }: QueuedRefund): NewInstruction {
+function createAccount(payer: string, { owner, mint, destination }: TransferData): NewInstruction {
   const { associatedToken: program, system, token } = PROGRAMS;
   return { program, accounts: [payer, destination, owner, mint, system, token], data: [1] };
 }
