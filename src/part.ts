@@ -178,8 +178,8 @@ export interface Running {
 
 /** Paying accounts of a part, with their last read balances. */
 export interface Holdings {
-  /** Payments that the accounts make. */
-  readonly pays: "settlements" | "refunds";
+  /** Payments that the accounts make, in the plural: `settlements`. */
+  readonly pays: string;
   /** Returns the balances without waiting for a chain. */
   read(): readonly Holding[];
 }

@@ -44,7 +44,7 @@ export type WhatHappened =
       readonly holdsKeyOf?: string;
     }
   | { readonly kind: "dropped" }
-  /** A refund, or other money that a part moves, changed its state. */
+  /** Money that a part moves changed its state. */
   | ({
       readonly kind: "partChanged";
       /** Name of the event in the operator's API. */
@@ -64,7 +64,7 @@ export type WhatHappened =
       readonly reason: string;
     } & PaidAmount);
 
-/** Amount of a token that a payer pays or is refunded. */
+/** Amount of a token that a payer pays or gets back. */
 export interface PaidAmount {
   readonly network: string;
   readonly asset: string;

@@ -10,7 +10,7 @@ export interface DeadLetterBox {
   findDeadLetter(callId: number): Promise<(DeadLetter & { encoded: Uint8Array }) | undefined>;
   /**
    * Puts a dead letter back in the queue and no longer counts its attempts, but continues their numbers. Refuses a dead
-   * letter whose buyer may be refunded, because the buyer would get both the job and the money.
+   * letter whose buyer may be paid back, because the buyer would get both the job and the money.
    */
   retryDeadLetter(callId: number): Promise<RetryDeadLetterOutcome>;
   /** Deletes a dead letter. A paid call's journal entry stays, and records that the call failed. */
@@ -46,7 +46,7 @@ export interface DeadLetterGroups {
   readonly totalDeadLetters: number;
 }
 
-/** `buyer_paid_back`: the dead letter's buyer is not charged, or is or may be refunded. */
+/** `buyer_paid_back`: the dead letter's buyer is not charged, or is or may be paid back. */
 export type RetryDeadLetterOutcome = "retried" | "not_found" | "buyer_paid_back";
 
 export interface DeadLetter {
