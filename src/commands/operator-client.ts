@@ -53,7 +53,6 @@ export {
   DeadLetterStatus,
   PaymentState,
   PaymentVerdict,
-  RefundState,
   SearchKind,
 } from "../gen/jobgate/v1/operator_pb.ts";
 

@@ -1,4 +1,9 @@
-import type { GetCallResponse, GetTotalsResponse } from "./operator-client.ts";
+import {
+  type GetCallResponse,
+  type GetTotalsResponse,
+  type Payment,
+  paymentStateText,
+} from "./operator-client.ts";
 
 /** Text that a part adds to the output of commands of the core and of other parts. */
 export interface PartText {
@@ -6,7 +11,9 @@ export interface PartText {
   money?(totals: GetTotalsResponse): readonly string[];
   /** Problems that the operator has to solve, each with the command that shows it. */
   problems?(totals: GetTotalsResponse): readonly string[];
-  /** Tables about one JobCall. */
+  /** States of the part that follow a payment's own state. */
+  payment?(payment: Payment): readonly string[];
+  /** Tables and sentences about one JobCall. */
   call?(details: GetCallResponse): readonly string[];
 }
 
@@ -22,7 +29,15 @@ export function totalsTexts(totals: GetTotalsResponse, of: "money" | "problems")
   return [...texts].flatMap((text) => text[of]?.(totals) ?? []);
 }
 
-/** Returns the tables of the parts about one JobCall. */
+/** Returns a payment's state and what the parts add to it. */
+export function statesText(payment: Payment): string {
+  return [
+    paymentStateText(payment.state),
+    ...[...texts].flatMap((text) => text.payment?.(payment) ?? []),
+  ].join(", ");
+}
+
+/** Returns the texts of the parts about one JobCall. */
 export function callTexts(details: GetCallResponse): string[] {
   return [...texts].flatMap((text) => text.call?.(details) ?? []);
 }

@@ -29,6 +29,20 @@ test("The totals show the refunds of dead JobCalls, and the status says which co
   expect(stdout).not.toContain("refund_failed");
 });
 
+test("A job that is done says how to give its money back, and a job with a refund does not", async () => {
+  const { store } = jobgate;
+  const intent = paymentIntent(3);
+  await store.beginPayment(intent, paidCall());
+  await store.settlePayment(intent.key, "{}");
+  const done = await claimOne(store);
+  await store.ack(done);
+  const { stdout } = await run("jobs", "show", String(done.callId));
+  expect(stdout.split("\n\n")[2]).toMatch(
+    /^jobgate pays back only jobs that failed\. To give this money back, send 3264000 base units of USDC to 0x/,
+  );
+  expect((await run("jobs", "show", "1")).stdout).not.toContain("give this money back");
+});
+
 test("Events of refunds can be selected", async () => {
   const { stdout } = await runHere("tail", "--help");
   expect(stdout.replaceAll(/\s+/g, " ")).toContain('"dropped", "payment-decided", "refund-changed", env');

@@ -6,9 +6,6 @@ import {
   callStateText,
   filterRequest,
   type GetCallResponse,
-  type Payment,
-  PaymentState,
-  RefundState,
   type Timestamp,
   timestampMs,
   timeText,
@@ -111,7 +108,7 @@ const show = (callId: bigint, options: PrintOptions): Promise<void> =>
   printNamed(options, (client) => client.getCall({ callId }), details);
 
 function details(answer: GetCallResponse, names: Names): string {
-  const { call, payment, timeline, metadata, waitReasons, orderKey } = answer;
+  const { call, timeline, metadata, waitReasons, orderKey } = answer;
   if (call === undefined) throw new Error("The operator API returned no call");
   const facts = fields([
     ["call ID", String(call.callId)],
@@ -133,14 +130,5 @@ function details(answer: GetCallResponse, names: Names): string {
     return [time, durationBetween(startedAt, event.at), ...what];
   });
   const events = table(["TIME", "AFTER", "EVENT", "DETAILS"], rows);
-  return [facts, events, giveBackText(call, payment), ...callTexts(answer)]
-    .filter((part) => part !== "")
-    .join("\n\n");
-}
-
-/** Says how to give the money of a paid call back. Empty if jobgate gives it back itself, or nothing was paid. */
-function giveBackText({ state }: Call, payment: Payment | undefined): string {
-  if (payment?.state !== PaymentState.SETTLED || payment.refundState !== RefundState.UNSPECIFIED) return "";
-  if (callStateText(state) !== "done") return "";
-  return `jobgate pays back only jobs that failed. To give this money back, send ${payment.amountText} to ${payment.payer}\nfrom a wallet of your own; the books do not have that transfer.`;
+  return [facts, events, ...callTexts(answer)].join("\n\n");
 }

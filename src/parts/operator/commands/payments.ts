@@ -11,7 +11,6 @@ import {
   type Payment,
   PaymentVerdict,
   paymentStateText,
-  RefundState,
   type RefusedPayment,
   timeText,
 } from "../../../commands/operator-client.ts";
@@ -41,7 +40,7 @@ import {
   printNamed,
   shortText,
 } from "../../../commands/output.ts";
-import { totalsTexts } from "../../../commands/part-text.ts";
+import { statesText, totalsTexts } from "../../../commands/part-text.ts";
 import { ERROR_KINDS } from "../../../core/errors.ts";
 import { defined } from "../../../core/objects.ts";
 import { closingText, type PaymentState } from "../../../core/payment.ts";
@@ -197,7 +196,7 @@ function paidJob({ serviceId, jobIndex }: Pick<Payment, "serviceId" | "jobIndex"
 
 const COLUMNS: Columns<Payment> = {
   ID: ({ callId }) => String(callId),
-  STATE: (payment) => [paymentStateText(payment.state), ...refundTexts(payment)].join(", "),
+  STATE: statesText,
   AMOUNT: ({ amountText }) => amountText,
   JOB: ({ serviceId, jobIndex }) => `${serviceId}/${jobIndex}`,
   PAYER: ({ payer }) => payer,
@@ -205,20 +204,6 @@ const COLUMNS: Columns<Payment> = {
   CREATED: ({ createdAt }) => timeText(createdAt),
   REASON: (payment) =>
     shortText([closedText(payment), payment.reason].filter((text) => text !== "").join("; ")),
-};
-
-/** Says what became of the payment's refund. Empty if it has none. */
-function refundTexts({ refundState }: Payment): string[] {
-  return refundState === RefundState.UNSPECIFIED ? [] : [`refund ${REFUND_TEXTS[refundState]}`];
-}
-
-const REFUND_TEXTS: Readonly<Record<RefundState, string>> = {
-  [RefundState.UNSPECIFIED]: "",
-  [RefundState.OWED]: "owed",
-  [RefundState.SENDING]: "being sent",
-  [RefundState.REFUNDED]: "sent",
-  [RefundState.REFUND_FAILED]: "failed",
-  [RefundState.DECLINED]: "declined",
 };
 
 /** Empty unless an operator decided the payment. */
@@ -239,7 +224,7 @@ function details({ payment, ...more }: GetPaymentResponse, names: Names): string
   if (payment === undefined) throw new Error("The operator API returned no payment");
   return fields([
     ["call ID", String(payment.callId)],
-    ["state", [paymentStateText(payment.state), ...refundTexts(payment)].join(", ")],
+    ["state", statesText(payment)],
     ["reason", payment.reason],
     ["closed", payment.closed === undefined ? "" : `${timeText(payment.closed.at)} ${closedText(payment)}`],
     ["job", names.job(paidJob(payment))],
