@@ -139,10 +139,11 @@ export class Laws {
     }
     if (charged === false) {
       payment.mayBeCharged--;
-      // A gateway whose clock is wrong refuses what another one takes at the same time; a charge can fail after the job.
+      // A gateway whose clock is wrong refuses what another one takes at the same time. After the job a charge can fail,
+      // and a job that failed is not charged.
       const isExcused =
         (code === "payment_mismatch" && !this.areClocksRight) ||
-        (code === "settlement_failed" && payment.charge !== "before");
+        ((code === "settlement_failed" || code === "call_failed") && payment.charge !== "before");
       if (bought?.body === body && status < 500 && !isExcused)
         this.#simulation.break(`${name(payment)} bought a job, and then nothing: ${code}`);
     }
