@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { encodeFunctionData, parseAbi } from "viem";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -12,6 +12,7 @@ import { requestOffer } from "../helpers/clients.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { withPermit2 } from "./paid-config.ts";
 import { type Answer, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 import { refundAccount } from "./refund-account.ts";
@@ -134,15 +135,17 @@ secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"
     );
   });
 
-  it("`jobgate check --online` says what the refund account holds", async () => {
-    const { stdout } = await runHereWith(["check", "--online", "-c", gateway.jobgate.configPath]);
+  it("`jobgate check --online` says once what the refund account holds, whatever methods its token has", async () => {
     const { chainId } = parts.anvil;
-    expect(stdout).toMatch(
-      new RegExp(
-        `^refunds on eip155:${chainId}: ${account.address} \\(balance \\S+ ETH; \\S+ USDC.*\\)$`,
-        "m",
+    const config = await readFile(gateway.jobgate.configPath, "utf8");
+    const both = `${gateway.jobgate.configPath}.both.toml`;
+    await writeFile(both, withPermit2(config));
+    const { stdout } = await runHereWith(["check", "--online", "-c", both]);
+    expect(stdout.match(/^refunds on .*$/gm)).toEqual([
+      expect.stringMatching(
+        new RegExp(`^refunds on eip155:${chainId}: ${account.address} \\(balance \\S+ ETH; \\S+ USDC.*\\)$`),
       ),
-    );
+    ]);
   });
 
   it("The promise that was shown to the buyer is kept, although a reload withdraws it before the payment", async () => {

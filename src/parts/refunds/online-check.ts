@@ -47,7 +47,8 @@ export async function checkAccounts(
     }),
   );
   return {
-    notes: found.flatMap(({ notes }) => notes),
+    // A token is listed once for each of its transfer methods.
+    notes: [...new Set(found.flatMap(({ notes }) => notes))],
     problems: found.flatMap(({ problems }) => problems),
   };
 }
