@@ -23,6 +23,8 @@ const IDLE_MS = 1_000;
  */
 const PAUSE_FACTOR = 20;
 const MIN_PAUSE_MS = 5;
+/** A slow step, such as the first one after a start, must not hide new entries for long. */
+const MAX_PAUSE_MS = 5_000;
 const RETRY_MS = 5_000;
 /** Pause of the second pass over a source while there is nothing to index. */
 const IDLE_BEHIND_MS = 10_000;
@@ -144,7 +146,8 @@ export class SearchIndexer implements BackgroundService {
     }
     const startedAt = performance.now();
     const hasMore = await this.step();
-    const pauseMs = Math.max(MIN_PAUSE_MS, (performance.now() - startedAt) * PAUSE_FACTOR);
+    const wantedMs = (performance.now() - startedAt) * PAUSE_FACTOR;
+    const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, wantedMs));
     return hasMore ? pauseMs : Math.max(IDLE_MS, pauseMs);
   }
 

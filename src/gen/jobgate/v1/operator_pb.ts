@@ -7442,7 +7442,7 @@ export const OperatorService: GenService<{
    * keys by the text that they begin with. The letter case matters only for order keys. New entries are found within
    * seconds.
    *
-   * INVALID_ARGUMENT for a text that is empty, shorter than three characters (unless it is the number of a call), or too long.
+   * INVALID_ARGUMENT for a text that is empty, shorter than three characters (unless it is the number of a call), or longer than 200.
    *
    * @generated from rpc jobgate.v1.OperatorService.Search
    */
