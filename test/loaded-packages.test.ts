@@ -14,8 +14,8 @@ const NEVER_AT_START = /^(?:@connectrpc\/connect(?:-node)?|pg|undici|@openteleme
 const OF_BUYERS = ["@solana/kit", "@x402/svm"];
 const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
 
-/** Starts the built program, and returns the packages whose code it has loaded by then. */
-async function packagesLoadedBy(config: string): Promise<string[]> {
+/** Starts the built program, and returns the packages whose code it has loaded by then, and the number of its threads. */
+async function startedWith(config: string): Promise<{ packages: string[]; threads: number }> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-loaded-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   // When Node ends, it writes the scripts that it has run to this folder.
@@ -24,20 +24,22 @@ async function packagesLoadedBy(config: string): Promise<string[]> {
   await jobgate.exited;
   await jobgate.stop();
   const urls = new Set<string>();
-  for (const file of await readdir(folder)) {
+  const ofThreads = await readdir(folder);
+  for (const file of ofThreads) {
     const { result } = JSON.parse(await readFile(join(folder, file), "utf8"));
     for (const { url } of result) if (url.startsWith("file:")) urls.add(url);
   }
   const texts = await Promise.all([...urls].map((url) => readFile(new URL(url), "utf8")));
   // A bundle names the file before its code.
   const files = [...urls, ...texts.flatMap((text) => text.match(/^\/\/ node_modules\/.*$/gm) ?? [])];
-  return [...new Set(files.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []))];
+  const names = files.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+  return { packages: [...new Set(names)], threads: ofThreads.length };
 }
 
 test("A gateway with webhooks alone loads nothing of what sells jobs, and no library before it is used", async () => {
-  const loaded = await packagesLoadedBy(WEBHOOKS_CONFIG);
-  expect(loaded).toContain("@grpc/grpc-js");
-  expect(loaded.filter((name) => NEVER_AT_START.test(name) || FOR_SALES.includes(name))).toEqual([]);
+  const { packages } = await startedWith(WEBHOOKS_CONFIG);
+  expect(packages).toContain("@grpc/grpc-js");
+  expect(packages.filter((name) => NEVER_AT_START.test(name) || FOR_SALES.includes(name))).toEqual([]);
 });
 
 const ON_SOLANA = `[[x402.accepted_tokens]]
@@ -48,7 +50,9 @@ rpc_url = "http://127.0.0.1:9"
 `;
 
 test("A gateway that sells jobs in tokens on an EVM chain and on Solana loads no library before it is used, and none of buyers", async () => {
-  const loaded = await packagesLoadedBy(`${SALES_CONFIG}${ON_SOLANA}${CLOSED_FACILITATOR}`);
-  expect(loaded).toContain("viem");
-  expect(loaded.filter((name) => NEVER_AT_START.test(name) || OF_BUYERS.includes(name))).toEqual([]);
+  const { packages, threads } = await startedWith(`${SALES_CONFIG}${ON_SOLANA}${CLOSED_FACILITATOR}`);
+  expect(packages).toContain("viem");
+  expect(packages.filter((name) => NEVER_AT_START.test(name) || OF_BUYERS.includes(name))).toEqual([]);
+  // The main thread, and the store's threads for writes and for lookups: none for operators, who have not asked.
+  expect(threads).toBe(3);
 });

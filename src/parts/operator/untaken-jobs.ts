@@ -40,7 +40,7 @@ export function untakenBy(runners: readonly RunnerReport[]): JobIdFilter {
 
 /** Finds the jobs that wait and that no runner connected to this process takes, for the API, the metrics and the log. */
 export class UntakenJobs {
-  readonly #store: Pick<Store, "countWaiting">;
+  readonly #store: Pick<Store, "countWaiting" | "status">;
   readonly #runners: () => readonly RunnerReport[];
   readonly #configuration: () => Pick<Config, "serviceId" | "x402" | "webhooks">;
   readonly #logger: Logger;
@@ -49,7 +49,7 @@ export class UntakenJobs {
   #found: ReadonlyMap<string, Found> = new Map();
 
   constructor(options: {
-    readonly store: Pick<Store, "countWaiting">;
+    readonly store: Pick<Store, "countWaiting" | "status">;
     readonly runners: () => readonly RunnerReport[];
     readonly configuration: () => Pick<Config, "serviceId" | "x402" | "webhooks">;
     readonly logger: Logger;
@@ -91,7 +91,8 @@ export class UntakenJobs {
   async look(): Promise<void> {
     const now = this.#clock();
     const before = this.#found;
-    const jobs = await this.read();
+    // A lookup for operators starts a thread, which an idle gateway does not need.
+    const jobs = this.#store.status().pending === 0 ? [] : await this.read();
     this.#found = new Map(jobs.map((job) => [keyOf(job), this.#seen(job, before.get(keyOf(job)), now)]));
     for (const [key, { job, isLogged }] of before)
       if (isLogged && !this.#found.has(key))

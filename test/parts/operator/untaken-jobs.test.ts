@@ -108,7 +108,10 @@ describe("The log and the metric", () => {
     const config = await configOf(CONFIG);
     [now, waiting] = [0, []];
     jobs = new UntakenJobs({
-      store: { countWaiting: () => Promise.resolve(waiting) },
+      store: {
+        countWaiting: () => Promise.resolve(waiting),
+        status: () => ({ writable: true, full: false, pending: waiting.length }),
+      },
       runners: () => [],
       configuration: () => config,
       logger: log.logger,

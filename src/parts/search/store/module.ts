@@ -61,7 +61,7 @@ const START = { at: 0, entry: 0 } as const;
 /** The index that the operator's search reads. */
 export const SEARCH: StoreModule<SearchIndex> = {
   schema: { table: TERMS.name, sql: searchSchema },
-  forOperator: ["searchPositions", "listUnindexed", "findForgotten", "search"],
+  forOperator: ["search"],
   // After the clock is set back, payments are settled at earlier times.
   onClockStep: `UPDATE ${POSITIONS.name} SET at = at + ?1 WHERE source = 'settled' AND ?1 < 0`,
   on: {
