@@ -25,10 +25,13 @@ async function startFailing({
     fail = resolve;
   });
   let config = "";
+  let logs: readonly string[] = [];
   const shop = await startSolanaShop(parts, {
-    start: (given) => {
+    start: async (given) => {
       config = account.edit(given.config) + more;
-      return startEmbeddedJobgate({ config });
+      const jobgate = await startEmbeddedJobgate({ config });
+      ({ logs } = jobgate);
+      return jobgate;
     },
     handle: async () => {
       await mayFail;
@@ -37,7 +40,7 @@ async function startFailing({
   });
   onTestFinished(shop.stop);
   const operator = createOperatorClient({ address: { url: shop.jobgate.operatorUrl } });
-  return { account, shop, fail, operator, config };
+  return { account, shop, fail, operator, config, logs };
 }
 
 it("A buyer on Solana whose job failed is paid back: the books and callbacks have both transactions, and the books the fee", async () => {
@@ -176,6 +179,35 @@ it("A payment from another account of the payer than the associated one goes bac
   fail();
   await expect.poll(() => onlyRefund(shop.jobgate)).toMatchObject({ state: RefundState.REFUNDED });
   expect([cluster.unitsOf(source), cluster.unitsOf(own)]).toEqual([PRICE, before]);
+});
+
+it("A refund waits until the account has SOL and the RPC simulates the transaction, and the log says so", async () => {
+  const { cluster } = parts;
+  const { account, shop, fail, logs } = await startFailing({ number: 6, lamports: 895_000n });
+  expect(await shop.send(await shop.sign())).toMatchObject({ status: 202 });
+  const logged = () => logs.map((line) => JSON.parse(line));
+  fail();
+  await expect.poll(logged).toContainEqual(
+    expect.objectContaining({
+      ...{ level: 50, account: account.address },
+      msg: "refunds wait: send SOL to the refund account",
+    }),
+  );
+  cluster.simulationError = "BlockhashNotFound";
+  onTestFinished(() => {
+    cluster.simulationError = undefined;
+  });
+  cluster.airdrop(account.address, 1_000_000_000n);
+  await expect.poll(logged).toContainEqual(
+    expect.objectContaining({
+      ...{ level: 40, reference: expect.stringMatching(/^refund-\d+-1$/) },
+      reason: expect.stringContaining("BlockhashNotFound"),
+      msg: "a refund waits: its transaction cannot be simulated now",
+    }),
+  );
+  expect(await onlyRefund(shop.jobgate)).toMatchObject({ state: RefundState.SENDING });
+  cluster.simulationError = undefined;
+  await expect.poll(() => onlyRefund(shop.jobgate)).toMatchObject({ state: RefundState.REFUNDED });
 });
 
 it("Refunds on Solana wait while the account is short of tokens, which metrics and `jobgate check --online` show, and its SOL", async () => {

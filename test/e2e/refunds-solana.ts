@@ -24,10 +24,10 @@ export interface SolanaRefundAccount {
 
 export async function solanaRefundAccount(
   { cluster, mint }: SolanaParts,
-  { tokens = 1_000_000n, lamports = SOL } = {},
+  { tokens = 1_000_000n, lamports = SOL, number = REFUND_ACCOUNT } = {},
 ): Promise<SolanaRefundAccount> {
-  const { address: account } = await solanaAccount(REFUND_ACCOUNT);
-  const key = `[${[...(await solanaKeyBytes(REFUND_ACCOUNT))].join(",")}]`;
+  const { address: account } = await solanaAccount(number);
+  const key = `[${[...(await solanaKeyBytes(number))].join(",")}]`;
   if (lamports > 0n) cluster.airdrop(account, lamports);
   await cluster.fund(account, mint, tokens);
   return {
