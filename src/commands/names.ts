@@ -16,8 +16,10 @@ export interface Names {
   readonly networkInFull: (network: string) => string;
 }
 
+const MAX_NAMES = 20;
+
 /**
- * Finds the job that `--job` names.
+ * Finds the job that `--job` names, or whose webhooks arrive at a path.
  * @returns undefined without the option
  * @throws InvalidArgumentError for a name that no job has, or that several have
  */
@@ -27,16 +29,24 @@ export async function findJob(
 ): Promise<NumberedJob | undefined> {
   if (job === undefined || "jobId" in job) return job;
   const { endpoints } = await client.listEndpoints({});
-  const named = endpoints.filter(({ name }) => name === job.name);
+  const named = endpoints.filter(({ name, path }) => name === job.name || path === job.name);
   const ids = [...new Set(named.map(({ serviceId, jobId }) => `${serviceId}/${jobId}`))];
   const [found] = named;
   if (found === undefined)
-    throw new InvalidArgumentError(`--job: no job is named "${job.name}". See: jobgate jobs list`);
+    throw new InvalidArgumentError(`--job: no job is named "${job.name}". ${namesOf(endpoints)}`);
   if (ids.length > 1)
     throw new InvalidArgumentError(
       `--job: "${job.name}" names several jobs, ${ids.join(" and ")}. Expected one of these.`,
     );
   return { serviceId: found.serviceId, jobId: found.jobId };
+}
+
+/** Returns a sentence with the names that `--job` accepts. */
+function namesOf(endpoints: readonly { readonly name: string; readonly path: string }[]): string {
+  const names = [...new Set(endpoints.map(({ name, path }) => name || path))];
+  if (names.length === 0) return "This jobgate has no jobs.";
+  const others = names.length > MAX_NAMES ? `, and ${names.length - MAX_NAMES} others` : "";
+  return `The jobs are: ${names.slice(0, MAX_NAMES).join(", ")}${others}.`;
 }
 
 /** Most networks that the API describes in one answer. */

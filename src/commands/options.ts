@@ -133,7 +133,7 @@ export const jsonOption = (description = "print JSON lines, as the API returns t
 export const jobOption = (make = option) =>
   make(
     "--job <job>",
-    "only this job: its name, its route such as `POST /words`, its ID, or SERVICE/ID",
+    "only this job: its name, its route such as `POST /words`, the path of its webhooks, its ID, or SERVICE/ID",
   ).argParser(parseJob);
 
 export const originOption = (make = option) =>
@@ -187,9 +187,12 @@ export interface FilterOptions {
 
 function parseJob(value: string): FilterOptions["job"] {
   const [, service, job = ""] = /^(?:([0-9]+)\/)?([0-9]+)$/.exec(value) ?? [];
-  const isRoute = value.includes(" /");
-  if (value === "" || (value.includes("/") && service === undefined && !isRoute))
-    throw new InvalidArgumentError("Expected a job: its name, its route, or its ID, such as 3 or 1/3.");
+  // A route, and the path of a webhook endpoint.
+  const hasPath = /(^| )\//.test(value);
+  if (value === "" || (value.includes("/") && service === undefined && !hasPath))
+    throw new InvalidArgumentError(
+      "Expected a job: its name, its route, the path of its webhooks, or its ID, such as 3 or 1/3.",
+    );
   if (job === "") return { name: value };
   return {
     jobId: parseServiceId(job),

@@ -4,10 +4,10 @@ import type { OperatorClient } from "../../src/commands/operator-client.ts";
 
 const JOB = { serviceId: 1n, jobId: 0n };
 const endpoints = [
-  { ...JOB, origin: "x402", name: "render" },
-  { ...JOB, origin: "webhook", name: "" },
-  { ...JOB, origin: "webhook", jobId: 7n, name: "orders" },
-  { ...JOB, origin: "x402", jobId: 2383336116n, name: "POST /words" },
+  { ...JOB, origin: "x402", name: "render", path: "http://127.0.0.1:8402/x402/jobs/1/0" },
+  { ...JOB, origin: "webhook", name: "", path: "/hooks/a" },
+  { ...JOB, origin: "webhook", jobId: 7n, name: "orders", path: "/hooks/orders" },
+  { ...JOB, origin: "x402", jobId: 2383336116n, name: "POST /words", path: "http://127.0.0.1:8402/words" },
 ];
 const client = { listEndpoints: async () => ({ endpoints }) } as unknown as OperatorClient;
 
@@ -28,12 +28,15 @@ test("A job at a route without a name is shown and found by the route alone", as
   expect(await findJob(client, { name: "POST /words" })).toEqual(words);
 });
 
-test("A job is found by its name, and a name that no job or several have is refused", async () => {
-  const twice = [...endpoints, { ...JOB, origin: "x402", serviceId: 2n, name: "orders" }];
+test("A job is found by its name or the path of its webhooks, and a name that no job or several have is refused", async () => {
+  const twice = [...endpoints, { ...JOB, origin: "x402", serviceId: 2n, name: "orders", path: "" }];
   const shop = { listEndpoints: async () => ({ endpoints: twice }) } as unknown as OperatorClient;
   expect(await findJob(shop, { name: "render" })).toEqual(JOB);
   expect(await findJob(shop, { jobId: 3n })).toEqual({ jobId: 3n });
   expect(await findJob(shop, undefined)).toBeUndefined();
-  await expect(findJob(shop, { name: "nobody" })).rejects.toThrow('no job is named "nobody"');
+  expect(await findJob(shop, { name: "/hooks/orders" })).toEqual({ ...JOB, jobId: 7n });
+  await expect(findJob(shop, { name: "nobody" })).rejects.toThrow(
+    'no job is named "nobody". The jobs are: render, /hooks/a, orders, POST /words.',
+  );
   await expect(findJob(shop, { name: "orders" })).rejects.toThrow("names several jobs, 1/7 and 2/0");
 });

@@ -229,7 +229,7 @@ function ownWelcome(facts: ReturnType<typeof ownFacts>): string {
     job === undefined
       ? ""
       : `
-Buy ${job.name ?? "a job"}, once a runner of yours is connected:
+Buy ${job.name ?? "a job"}. Unless an API does the job, start your runner first:
   JOBGATE_PAYER_KEY=${facts.payer_key} ${programName()} pay ${job.url} --method ${job.method}${takesBody(job.method) ? " --body FILE" : ""}
 `;
   return `${table}
