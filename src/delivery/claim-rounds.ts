@@ -37,7 +37,7 @@ export class ClaimRounds {
   #round: Promise<void> | undefined;
   readonly #backoff = new Backoff(CLAIM_BACKOFF);
   #backoffTimer: NodeJS.Timeout | undefined;
-  #stopped = false;
+  #isStarted = false;
 
   constructor(options: {
     readonly terms: Omit<ClaimTerms, "reserved" | "held" | "limits" | "onWithheld">;
@@ -110,7 +110,7 @@ export class ClaimRounds {
 
   /** Claims for the streams that have room, if the last claim left work behind. */
   roomFreed(): void {
-    if (this.#stopped || this.#round !== undefined || this.#backoffTimer !== undefined) return;
+    if (!this.#isStarted || this.#round !== undefined || this.#backoffTimer !== undefined) return;
     const claims: Promise<BroughtCalls>[] = [];
     for (const claimer of this.#claimers.values()) {
       const claim = claimer.claim();
@@ -119,9 +119,15 @@ export class ClaimRounds {
     if (claims.length > 0) this.#round = this.#run(claims);
   }
 
+  /** Begins to claim. Before that, add the streams that reserve jobs: no other stream may get JobCalls of these jobs. */
+  start(): void {
+    this.#isStarted = true;
+    this.roomFreed();
+  }
+
   /** Stops claiming. JobCalls that a round in progress still claims are released. */
   stop(): void {
-    this.#stopped = true;
+    this.#isStarted = false;
     clearTimeout(this.#backoffTimer);
   }
 
@@ -149,7 +155,7 @@ export class ClaimRounds {
   #waitAfter(error: unknown): void {
     const retryInMs = this.#backoff.next();
     this.#logger.warn({ err: error, retryInMs }, "could not claim work from the store");
-    if (this.#stopped) return;
+    if (!this.#isStarted) return;
     this.#backoffTimer = setTimeout(() => {
       this.#backoffTimer = undefined;
       this.roomFreed();
@@ -210,7 +216,7 @@ export class ClaimRounds {
   }
 
   #handOver(call: ClaimedCall, { expiresAt }: BroughtCalls, taker: Member | undefined): void {
-    if (taker === undefined || this.#stopped) this.#giveBack(call);
+    if (taker === undefined || !this.#isStarted) this.#giveBack(call);
     else this.#deliver(call, expiresAt, taker.stream);
   }
 

@@ -138,6 +138,11 @@ export class Dispatcher {
     });
   }
 
+  /** Begins to deliver JobCalls. Before that, open the streams that reserve jobs. */
+  start(): void {
+    this.#rounds.start();
+  }
+
   /** Opens a stream. @returns undefined while streams are being ended */
   subscribe(request: SubscribeRequest, sink: CallSink): Subscription | undefined {
     if (this.#ending) return undefined;

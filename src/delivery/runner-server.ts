@@ -95,6 +95,7 @@ export class RunnerServer implements BackgroundService {
   async start(): Promise<void> {
     const { leaseMs, maxAttempts, bindAddress, tls } = this.#config;
     const { dispatcher } = this;
+    dispatcher.start();
     const backoff = this.#backoff;
     const logger = this.#logger;
     const certificates = tls && new ServerCertificates(tls);

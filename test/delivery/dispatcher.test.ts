@@ -260,7 +260,7 @@ async function startStillDelivery({ write, check }: { write?: () => boolean; che
   const clock = () => time.now;
   const store = await openStoreForTest({ clock });
   const sent: ClaimedCall[] = [];
-  const dispatcher = (workQueue: Store) => {
+  const dispatcher = (workQueue: Store, { isStarted = true } = {}) => {
     const options = { leaseMs: LEASE_MS, maxAttempts: 10, backoff: { baseMs: 1, maxMs: 1 }, clock, check };
     const logger = pino({ level: "silent" });
     const made = new Dispatcher({ ...options, workQueue, wallClock: clock, logger, observer: undefined });
@@ -268,6 +268,7 @@ async function startStillDelivery({ write, check }: { write?: () => boolean; che
       made.endStreams();
       await made.drain(0);
     });
+    if (isStarted) made.start();
     return made;
   };
   const sink = {
@@ -288,6 +289,19 @@ async function startStillDelivery({ write, check }: { write?: () => boolean; che
 }
 
 const LEASE_MS = 600_000;
+
+test("Before the start nothing is delivered, so a stream that reserves a job gets its JobCalls whenever it was added", async () => {
+  const { store, sent, sink, accept, request, dispatcher } = await startStillDelivery();
+  const callId = await accept();
+  const delivery = dispatcher(store, { isStarted: false });
+  const reserved: number[] = [];
+  const write = (call: ClaimedCall) => reserved.push(call.callId) > 0;
+  delivery.subscribe(request, sink);
+  delivery.subscribe({ ...request, jobIds: [7n], reserves: true }, { ...sink, write });
+  delivery.start();
+  await until(() => reserved.length + sent.length === 1);
+  expect([reserved, sent]).toEqual([[callId], []]);
+});
 
 test("A JobCall whose lease ended while its claim was answered is not sent under it", async () => {
   const { time, store, sent, sink, accept, request, dispatcher } = await startStillDelivery();

@@ -7,13 +7,11 @@ import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { CallbackSender } from "../../../src/parts/callbacks/callback-sender.ts";
 import { buyersTable } from "../../../src/parts/callbacks/config.ts";
 import { CALLBACKS } from "../../../src/parts/callbacks/store/module.ts";
-import { pushRunners } from "../../../src/parts/push/push-target.ts";
 import { workStream } from "../../../src/parts/work-stream/work-stream.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { X402Gateway } from "../../../src/x402/gateway.ts";
 import { CALLBACK_ENDPOINT, CALLBACK_KEY, resolverOf } from "./callback-hosts.ts";
 import type { Shop } from "./part.ts";
-import { PUSH_TARGET } from "./push-endpoint.ts";
 import type { Simulation } from "./simulation.ts";
 
 export const LEASE_MS = 5_000;
@@ -38,7 +36,7 @@ export async function callbackKeys(): Promise<CallbackKeys> {
 /** Starts what carries a gateway's JobCalls to runners, and callbacks to buyers. Returns what hands out JobCalls. */
 export async function startDelivery(
   simulation: Simulation,
-  { pushes, x402, callsBack }: Shop,
+  { x402, callsBack }: Shop,
   parts: {
     readonly store: Store;
     readonly gateway: X402Gateway;
@@ -55,7 +53,6 @@ export async function startDelivery(
   });
   await server.start();
   const { dispatcher } = server;
-  if (pushes) pushRunners({ dispatcher, config: { runner: RUNNER_CONFIG }, logger }).use([PUSH_TARGET]);
   if (!callsBack) return dispatcher;
   const callbacks = new CallbackSender({
     ...{

@@ -23,6 +23,7 @@ import { UPTO } from "../../../src/parts/metered/scheme.ts";
 import { Mpp } from "../../../src/parts/mpp/mpp.ts";
 import { IDENTIFIED_SALES, IDENTIFIERS } from "../../../src/parts/payment-identifier/identifiers.ts";
 import { PERMIT2 } from "../../../src/parts/permit2/method.ts";
+import { pushRunners } from "../../../src/parts/push/push-target.ts";
 import { Refunds } from "../../../src/parts/refunds/refunds.ts";
 import { PricesOfRequests } from "../../../src/parts/request-prices/request-prices.ts";
 import { SOLANA } from "../../../src/parts/solana/method.ts";
@@ -39,6 +40,7 @@ import { callbackKeys, RUNNER_CONFIG, startDelivery } from "./delivery.ts";
 import type { AskQuote } from "./engine.ts";
 import type { Shop } from "./part.ts";
 import type { SimulatedPostgres } from "./postgres.ts";
+import { PUSH_TARGET } from "./push-endpoint.ts";
 import type { SharedDatabase } from "./shared-store.ts";
 import type { Process, Simulation } from "./simulation.ts";
 import { closeConnectionsOf } from "./store-link.ts";
@@ -260,6 +262,9 @@ export class Replica {
     } as Host);
     await gateway.start();
     apis.use({ x402: config });
+    // After the APIs, as in the program: their jobs are reserved.
+    if (this.#shop.pushes)
+      pushRunners({ dispatcher, config: { runner: RUNNER_CONFIG }, logger }).use([PUSH_TARGET]);
     await channels?.start();
     if (webhooks)
       await new WebhookGateway({ config: webhooks, serviceId: 1n, intake: store, ...shared }).start();
