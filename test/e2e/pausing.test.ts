@@ -2,8 +2,10 @@ import { createHash } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { accounts } from "../helpers/accounts.ts";
+import { payingFetch } from "../helpers/clients.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
+import { until } from "../helpers/until.ts";
 import { ALL_PROTOCOLS, type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 
@@ -43,6 +45,13 @@ job_index = 9
 route = "GET /weather/{city}"
 api = "weather"
 price_wei = "1000000000000000"
+[[jobs]]
+job_index = 10
+route = "GET /climate/{city}"
+api = "weather"
+price_wei = "1000000000000000"
+charge = "before"
+answer = "accepted"
 `,
   }),
 );
@@ -100,6 +109,20 @@ describe("A paused job", () => {
     for (const list of ["/x402/jobs", "/openapi.json"])
       expect(await (await get(list)).text()).toContain("/x402/jobs/1/0");
     expect((await gateway.send({ headers: {} }, { job: 1 })).status).toBe(402);
+  });
+
+  it("keeps its calls from its API over a restart", async () => {
+    const network = `eip155:${parts.anvil.chainId}` as const;
+    const pay = payingFetch({ account: accounts.payer, network, spendControls: false });
+    const paused = gateway.duringSettle(() => pause("GET /climate/{city}"));
+    expect((await pay(`${gateway.jobgate.x402Url}/climate/Oslo`)).status).toBe(202);
+    await paused;
+    await gateway.restart();
+    // The API gets what comes later for another job.
+    expect((await pay(`${gateway.jobgate.x402Url}/weather/Oslo`)).status).toBe(200);
+    expect(seen).not.toContain("/climate/Oslo");
+    await resume("GET /climate/{city}");
+    await until(() => seen.includes("/climate/Oslo"));
   });
 
   it("is always refused if it is charged after it ran", async () => {
