@@ -1,6 +1,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import { type BuildOptions, buildSync } from "esbuild";
+import { basename, dirname, join, relative } from "node:path";
+import { type BuildOptions, buildSync, type Metafile } from "esbuild";
+import { rolldown } from "rolldown";
 
 const ROOT = import.meta.dirname;
 
@@ -48,15 +49,96 @@ const API = Object.fromEntries([
 ]);
 
 /**
- * Bundles `jobgate`, its worker threads and its API into a folder. Reading and linking the modules one by one takes
- * longer than running them: the bundle starts in half the CPU time. Nothing but the external packages is installed with it.
- * The folder must be two levels below package.json, which the code finds by a relative path, as it does the pages.
+ * Modules that are imported late and whose code is in files by what loads it: each command of operators, each reader of a
+ * configuration, each start of a gateway, and each start that sells jobs.
  */
-function bundleProgram(folder: string): void {
+const STARTS = {
+  command: ["src/commands/store.ts"],
+  config: ["src/load-config.ts"],
+  serve: ["src/commands/serve.ts", "src/start-gateway.ts", "src/host.ts", "src/store/sqlite/sqlite-store.ts"],
+  sell: ["src/x402/gateway.ts", "src/x402/methods/methods.ts"],
+};
+
+/**
+ * Bundles `jobgate`, its worker threads and its API into a folder. Reading and linking the modules one by one takes
+ * longer than running them: the bundle starts in a third of the CPU time. Nothing but the external packages is installed
+ * with it. The folder must be two levels below package.json, which the code finds by a relative path, as it does the pages.
+ */
+async function bundleProgram(folder: string): Promise<void> {
   rmSync(join(ROOT, folder), { recursive: true, force: true });
-  const entryPoints = { main: "src/main.ts", ...API, ...WORKERS };
-  const { metafile } = buildSync({ ...MODULES, entryPoints, outdir: folder, metafile: true });
-  writeFileSync(join(folder, "LICENSES.txt"), licensesOf(Object.keys(metafile.inputs)));
+  const bundled = { ...MODULES, outdir: folder, metafile: true } as const;
+  const { worker, ...workers } = WORKERS;
+  const entryPoints = { ...API, ...workers };
+  const built = [
+    buildSync({ ...bundled, entryPoints, chunkNames: "api-[name]-[hash]" }),
+    // Two threads of each gateway run it.
+    buildSync({ ...bundled, entryPoints: { worker }, splitting: false }),
+  ];
+  const program = buildSync({ ...bundled, entryPoints: { main: "src/main.ts" }, write: false });
+  await writeMerged(folder, program);
+  const inputs = [...built, program].flatMap(({ metafile }) => Object.keys(metafile.inputs));
+  writeFileSync(join(folder, "LICENSES.txt"), licensesOf([...new Set(inputs)]));
+}
+
+/**
+ * Writes the program in fewer files. esbuild makes a file for each set of late imports that share modules, and a start
+ * would read up to 280 of these files.
+ */
+async function writeMerged(folder: string, program: ReturnType<typeof buildSync>): Promise<void> {
+  const { outputFiles = [], metafile = { inputs: {}, outputs: {} } } = program;
+  const texts = new Map(outputFiles.map(({ path, text }) => [path, text]));
+  const fileOf = startFiles(metafile);
+  const bundle = await rolldown({
+    input: join(ROOT, folder, "main.js"),
+    platform: "node",
+    external: /^[^./]/,
+    treeshake: false,
+    preserveEntrySignatures: "allow-extension",
+    plugins: [
+      {
+        name: "files of esbuild",
+        resolveId: (path, importer) => (importer === undefined ? path : join(dirname(importer), path)),
+        // The names of the modules would be lost in other comments.
+        load: (id) => texts.get(id)?.replaceAll(/^\/\/ (?=src|node_modules)/gm, "//! "),
+      },
+    ],
+  });
+  await bundle.write({
+    dir: folder,
+    chunkFileNames: "[name].js",
+    codeSplitting: {
+      groups: [{ name: (id) => fileOf.get(relative(ROOT, id)), debugName: "starts" }],
+      includeDependenciesRecursively: false,
+    },
+  });
+}
+
+/** Returns the names of the files for esbuild's outputs that {@link STARTS} load. */
+function startFiles({ outputs }: Metafile): ReadonlyMap<string, string> {
+  function loadedBy(path: string, loaded = new Set<string>()): Set<string> {
+    if (loaded.has(path)) return loaded;
+    loaded.add(path);
+    for (const { path: imported, kind } of outputs[path]?.imports ?? [])
+      if (kind === "import-statement" && outputs[imported]) loadedBy(imported, loaded);
+    return loaded;
+  }
+  const paths = Object.keys(outputs);
+  const loadedWith = (modules: readonly string[]) => {
+    const found = paths.filter((path) => modules.includes(outputs[path]?.entryPoint ?? ""));
+    if (found.length < modules.length) throw new Error(`${modules}: a module is not imported late`);
+    return new Set(found.flatMap((path) => [...loadedBy(path)]));
+  };
+  const inputsOf = (loaded: readonly string[]) =>
+    loaded.flatMap((path) => Object.keys(outputs[path]?.inputs ?? {}));
+  const always = loadedWith(["src/main.ts"]);
+  const starts = Object.entries(STARTS).map(([name, modules]) => ({ name, loaded: loadedWith(modules) }));
+  const nameOf = (path: string) => {
+    if (always.has(path)) return path.endsWith("/main.js") ? "" : "main-core";
+    // Parts that sell nothing share these small modules with what sells.
+    if (inputsOf([...loadedBy(path)]).every((input) => input.startsWith("src/core/"))) return "core";
+    return starts.flatMap(({ name, loaded }) => (loaded.has(path) ? name : [])).join("-");
+  };
+  return new Map(paths.map((path) => [path, nameOf(path)] as const).filter(([, name]) => name !== ""));
 }
 
 /** Options of what pages run. */
@@ -124,7 +206,7 @@ await import("./program/main.js");
 `;
 
 if (process.argv[1] === import.meta.filename) {
-  bundleProgram("dist/program");
+  await bundleProgram("dist/program");
   bundlePages("dist/page");
   writeFileSync("dist/main.js", START, { mode: 0o755 });
 }

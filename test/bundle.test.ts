@@ -11,7 +11,8 @@ const UNUSED = /getMachineId/;
 test("The built program takes a CommonJS package that it loads late from its default export, which is all there is", () => {
   const scripts = readdirSync(PROGRAM).filter((name) => name.endsWith(".js") && !UNUSED.test(name));
   const texts = new Map(scripts.map((name) => [name, readFileSync(join(PROGRAM, name), "utf8")]));
-  const isCommonJs = (name = "") => /^export default require_/m.test(texts.get(name) ?? "");
+  const isCommonJs = (name = "") =>
+    /^(?:export default|var \w+_default =) require_/m.test(texts.get(name) ?? "");
   const late = [...texts.values()].flatMap((text) => [
     ...text.matchAll(/import\("\.\/([^"]+)"\)(\)\.default)?/g),
   ]);

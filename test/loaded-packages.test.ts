@@ -14,8 +14,16 @@ const NEVER_AT_START = /^(?:@connectrpc\/connect(?:-node)?|pg|undici|@openteleme
 const OF_BUYERS = ["@solana/kit", "@x402/svm"];
 const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
 
-/** Starts the built program, and returns the packages whose code it has loaded by then, and the number of its threads. */
-async function startedWith(config: string): Promise<{ packages: string[]; threads: number }> {
+/** What a started program has loaded. */
+interface Loaded {
+  readonly packages: readonly string[];
+  /** Number of files. */
+  readonly files: number;
+  /** Number of threads that run JavaScript. */
+  readonly threads: number;
+}
+
+async function startedWith(config: string): Promise<Loaded> {
   const folder = await mkdtemp(join(tmpdir(), "jobgate-loaded-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   // When Node ends, it writes the scripts that it has run to this folder.
@@ -31,15 +39,17 @@ async function startedWith(config: string): Promise<{ packages: string[]; thread
   }
   const texts = await Promise.all([...urls].map((url) => readFile(new URL(url), "utf8")));
   // A bundle names the file before its code.
-  const files = [...urls, ...texts.flatMap((text) => text.match(/^\/\/ node_modules\/.*$/gm) ?? [])];
-  const names = files.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
-  return { packages: [...new Set(names)], threads: ofThreads.length };
+  const paths = [...urls, ...texts.flatMap((text) => text.match(/^\/\/!? node_modules\/.*$/gm) ?? [])];
+  const names = paths.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+  return { packages: [...new Set(names)], files: urls.size, threads: ofThreads.length };
 }
 
 test("A gateway with webhooks alone loads nothing of what sells jobs, and no library before it is used", async () => {
-  const { packages } = await startedWith(WEBHOOKS_CONFIG);
+  const { packages, files } = await startedWith(WEBHOOKS_CONFIG);
   expect(packages).toContain("@grpc/grpc-js");
   expect(packages.filter((name) => NEVER_AT_START.test(name) || FOR_SALES.includes(name))).toEqual([]);
+  // Each file costs a millisecond.
+  expect(files).toBeLessThan(70);
 });
 
 const ON_SOLANA = `[[x402.accepted_tokens]]
@@ -50,9 +60,10 @@ rpc_url = "http://127.0.0.1:9"
 `;
 
 test("A gateway that sells jobs in tokens on an EVM chain and on Solana loads no library before it is used, and none of buyers", async () => {
-  const { packages, threads } = await startedWith(`${SALES_CONFIG}${ON_SOLANA}${CLOSED_FACILITATOR}`);
+  const { packages, files, threads } = await startedWith(`${SALES_CONFIG}${ON_SOLANA}${CLOSED_FACILITATOR}`);
   expect(packages).toContain("viem");
   expect(packages.filter((name) => NEVER_AT_START.test(name) || OF_BUYERS.includes(name))).toEqual([]);
+  expect(files).toBeLessThan(120);
   // The main thread, and the store's threads for writes and for lookups: none for operators, who have not asked.
   expect(threads).toBe(3);
 });
