@@ -1,6 +1,6 @@
 import { DatabaseError } from "pg";
 import { DEFAULT_TIMEOUTS } from "../../../../src/parts/postgres/connection/connect.ts";
-import type { Cell, Holder, Row, Table, Tables } from "./tables.ts";
+import type { Cell, Holder, Row, Tables } from "./tables.ts";
 
 const { lockMs: LOCK_MS } = DEFAULT_TIMEOUTS;
 
@@ -83,7 +83,7 @@ export class Transaction implements Holder {
   /** Changes the rows that fit. @returns them as they are then */
   async update(name: string, fits: (row: Row) => boolean, change: (row: Row) => Row): Promise<Row[]> {
     const changed: Row[] = [];
-    for (const row of await this.lock(name, fits)) changed.push(await this.#write(name, row, change(row)));
+    for (const row of await this.lock(name, fits)) changed.push(await this.#change(name, row, change(row)));
     return changed;
   }
 
@@ -96,10 +96,7 @@ export class Transaction implements Holder {
 
   /** Adds a row. @returns the row; undefined if another one is in its place */
   async insert(name: string, row: Row): Promise<Row | undefined> {
-    const table = this.#tables.of(name);
-    const complete = table.complete(row);
-    if ((await this.#conflict(table, complete)) !== undefined) return undefined;
-    return this.#write(name, undefined, complete);
+    return this.#write(name, undefined, this.#tables.of(name).complete(row));
   }
 
   /** Adds a row. @throws DatabaseError when another one is in its place */
@@ -123,7 +120,7 @@ export class Transaction implements Holder {
       await this.#take(cell, false);
       const existing = table.seenBy(this, cell);
       if (existing !== undefined)
-        return fits(existing) ? this.#write(name, existing, change(existing)) : undefined;
+        return fits(existing) ? this.#change(name, existing, change(existing)) : undefined;
     }
   }
 
@@ -153,16 +150,31 @@ export class Transaction implements Holder {
     this.#cancelWait?.(databaseError("57P01", "terminating connection"));
   }
 
-  async #write(name: string, before: Row | undefined, row: Row): Promise<Row> {
-    const table = this.#tables.of(name);
-    const cell = table.cellOf(row);
-    if (before !== undefined) {
-      const other = await this.#conflict(table, row, cell);
-      if (other !== undefined) throw databaseError("23505", `duplicate key in ${name}`);
-    }
-    const written = { ...row, ...table.shape.generated(row) };
-    this.#set(cell, written);
+  /** Changes a row. @throws DatabaseError when another one is in its place */
+  async #change(name: string, before: Row, row: Row): Promise<Row> {
+    const written = await this.#write(name, before, row);
+    if (written === undefined) throw databaseError("23505", `duplicate key in ${name}`);
     return written;
+  }
+
+  /**
+   * Writes a row, once whoever may write one that it must not stand beside has ended. Nobody else can write between the last
+   * check and the writing.
+   * @returns the row; undefined if another one is in its place
+   */
+  async #write(name: string, before: Row | undefined, row: Row): Promise<Row | undefined> {
+    const table = this.#tables.of(name);
+    const self = before === undefined ? undefined : table.cellOf(row);
+    for (;;) {
+      const other = table.conflict(this, row, self);
+      if (other === undefined) {
+        const written = { ...row, ...table.shape.generated(row) };
+        this.#set(table.cellOf(row), written);
+        return written;
+      }
+      if (!other.isWritten || other.holder === this) return undefined;
+      await this.#waitFor(other.holder as Transaction);
+    }
   }
 
   #set(cell: Cell, row: Row | undefined): void {
@@ -173,16 +185,6 @@ export class Transaction implements Holder {
     // The row may have been forgotten while this waited for its lock.
     cell.table.cells.set(cell.key, cell);
     this.#held.add(cell);
-  }
-
-  /** Finds a row that a new one must not stand beside, once whoever may write it has ended. */
-  async #conflict(table: Table, row: Row, self?: Cell): Promise<Cell | undefined> {
-    for (;;) {
-      const cell = table.conflict(this, row, self);
-      if (cell === undefined) return undefined;
-      if (!cell.isWritten || cell.holder === this) return cell;
-      await this.#waitFor(cell.holder as Transaction);
-    }
   }
 
   /** Locks a row. @returns false if another transaction has it, and this one does not wait */
