@@ -88,8 +88,8 @@ export function finishedSource({ state, origin, payer, jobId }: CallFilter): Sou
     const keys = [["call.job_id", String(jobId)]] as const;
     return { ...calls, index: "finished_calls_by_job", keys, selects: ["jobId"] };
   }
-  if (origin === "x402")
-    return { ...PAYMENTS, index: "payments_by_state", keys: [["payment.state", "settled"]] };
+  // A finished call can have a payment in any state, because some are charged after they ran.
+  if (origin === "x402") return PAYMENTS;
   return { ...calls, selects: [] };
 }
 

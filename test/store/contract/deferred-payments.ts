@@ -12,7 +12,10 @@ import {
   paymentIntent,
   START_MS,
 } from "../store-fixtures.ts";
-import { expectBalance, type Given } from "./given.ts";
+import { expectBalance, type Given, idsOf } from "./given.ts";
+
+const listPaidCalls = async ({ store }: Given) =>
+  idsOf((await store.listCalls({ limit: 10, origin: "x402" })).items);
 
 const CEILING = "1001";
 const RESULT = { body: Buffer.from("42"), contentType: "text/plain" };
@@ -111,6 +114,7 @@ export function describeDeferredPayments(given: Given): void {
         });
       }
       expect(await given.store.findCall(exact)).toMatchObject({ state: "succeeded" });
+      expect(await listPaidCalls(given)).toHaveLength(5);
       expect(await given.store.findPayment(paymentIntent(5).key)).toMatchObject({
         state: "settled",
         amount: "3264000",
@@ -153,6 +157,7 @@ export function describeDeferredPayments(given: Given): void {
           charge: { state: "released" },
         });
         expect(await given.store.findResult(callId)).toMatchObject({ status });
+        expect(await listPaidCalls(given)).toEqual([callId]);
         await expectBalance(given.store);
       },
     );
