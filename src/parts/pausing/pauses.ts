@@ -254,7 +254,8 @@ export function findNamed<One extends Pick<Pausable, "kind" | "key" | "name" | "
   text: string,
 ): One[] {
   const names = ({ key, name, aliases = [], kind }: One) => [
-    ...[key, name, ...aliases],
+    // An endpoint may have no name.
+    ...[key, name, ...aliases].filter((one) => one !== ""),
     ...(kind === "job" ? [key.split("/")[1]] : []),
   ];
   const exact = all.filter((one) => one.key === text || nameOf(one) === text);

@@ -72,6 +72,15 @@ price_wei = "1000000000000000"
   expect(found("POST /letters")).toEqual([]);
 });
 
+test("An empty text names no endpoint, although an endpoint has no name", () => {
+  const endpoint = { kind: "endpoint", key: "/hooks/a", name: "" } as const;
+  expect(["", "endpoint:", "/hooks/a"].map((text) => findNamed([endpoint], text))).toEqual([
+    [],
+    [],
+    [endpoint],
+  ]);
+});
+
 describe("A paused webhook endpoint", () => {
   test("Its events are accepted and wait for their runner until it is resumed", async () => {
     const runner = await startRunner({ address: jobgate.runnerAddress });
