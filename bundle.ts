@@ -138,7 +138,9 @@ function startFiles({ outputs }: Metafile): ReadonlyMap<string, string> {
     if (inputsOf([...loadedBy(path)]).every((input) => input.startsWith("src/core/"))) return "core";
     return starts.flatMap(({ name, loaded }) => (loaded.has(path) ? name : [])).join("-");
   };
-  return new Map(paths.map((path) => [path, nameOf(path)] as const).filter(([, name]) => name !== ""));
+  const named = paths.map((path) => [path, nameOf(path)] as const).filter(([, name]) => name !== "");
+  // The API has a file config.js of its own.
+  return new Map(named.map(([path, name]) => [path, `start-${name}`]));
 }
 
 /** Options of what pages run. */
