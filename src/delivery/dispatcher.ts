@@ -194,19 +194,9 @@ export class Dispatcher {
     return this.#finish(lease, (held) => this.#workQueue.ack(held, result, charge));
   }
 
-  /** Finds the job of each JobCall; undefined for a finished JobCall. */
-  jobsOf(callIds: readonly number[]): ReturnType<WorkQueue["jobsOf"]> {
-    return this.#workQueue.jobsOf(callIds);
-  }
-
   /** Returns a writer for a result that arrives in pieces under its lease. */
   resultWriter(lease: Lease): ResultWriter {
     return new ResultWriter(this.#workQueue, lease);
-  }
-
-  /** Returns the largest charge of each JobCall: null if its runner names no charge, undefined if the JobCall is finished. */
-  ceilings(callIds: readonly number[]): ReturnType<WorkQueue["ceilings"]> {
-    return this.#workQueue.ceilings(callIds);
   }
 
   fail(lease: Lease, reason: string): Promise<LeaseOutcome> {

@@ -5,7 +5,7 @@ import {
   LeaseStatus,
   type NackRequest_Nack,
 } from "../gen/jobgate/v1/runner_pb.ts";
-import type { Charge, Lease, LeaseOutcome, RetryBackoff } from "../store/contract/work-queue.ts";
+import type { Charge, Lease, LeaseOutcome, RetryBackoff, WorkQueue } from "../store/contract/work-queue.ts";
 import { chargeProblem } from "../store/rules/charges.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import {
@@ -61,12 +61,14 @@ type OnInvalid = (problem: InvalidRequestError) => void;
 /** Reads and executes runners' requests about leases. */
 export class LeaseRequests {
   readonly #dispatcher: Dispatcher;
+  readonly #workQueue: Pick<WorkQueue, "ceilings" | "jobsOf">;
   readonly #leaseMs: number;
   readonly #maxAttempts: number;
   readonly #backoff: RetryBackoff;
 
   constructor(options: {
     readonly dispatcher: Dispatcher;
+    readonly workQueue: Pick<WorkQueue, "ceilings" | "jobsOf">;
     /** Length of the lease if an extension names no length. */
     readonly leaseMs: number;
     readonly maxAttempts: number;
@@ -74,6 +76,7 @@ export class LeaseRequests {
     readonly backoff: RetryBackoff;
   }) {
     this.#dispatcher = options.dispatcher;
+    this.#workQueue = options.workQueue;
     this.#leaseMs = options.leaseMs;
     this.#maxAttempts = options.maxAttempts;
     this.#backoff = options.backoff;
@@ -115,7 +118,7 @@ export class LeaseRequests {
       return lease === undefined || charge === undefined ? [] : { reading, callId: lease.callId, charge };
     });
     if (charged.length === 0) return;
-    const ceilings = await this.#dispatcher.ceilings(charged.map(({ callId }) => callId));
+    const ceilings = await this.#workQueue.ceilings(charged.map(({ callId }) => callId));
     for (const [index, { reading, callId, charge }] of charged.entries()) {
       const ceiling = ceilings[index];
       const problem = ceiling === undefined ? undefined : chargeProblem(ceiling, charge);
@@ -136,7 +139,7 @@ export class LeaseRequests {
       return lease === undefined || size <= MAX_RESULT_BYTES ? [] : { reading, callId: lease.callId, size };
     });
     if (large.length === 0) return;
-    const jobs = await this.#dispatcher.jobsOf(large.map(({ callId }) => callId));
+    const jobs = await this.#workQueue.jobsOf(large.map(({ callId }) => callId));
     for (const [index, { reading, callId, size }] of large.entries()) {
       const job = jobs[index];
       const most = job === undefined ? size : this.#dispatcher.maxResultBytes(job);

@@ -32,6 +32,7 @@ export class RunnerServer implements BackgroundService {
   /** Dispatcher that runners with push delivery share. */
   readonly dispatcher: Dispatcher;
   readonly #config: RunnerConfig;
+  readonly #workQueue: WorkQueue;
   readonly #status: () => StoreStatus;
   readonly #streams: () => RunnerStreams;
   readonly #logger: Logger;
@@ -68,6 +69,7 @@ export class RunnerServer implements BackgroundService {
   }) {
     const { config, workQueue, logger, observer } = options;
     this.#config = config;
+    this.#workQueue = workQueue;
     this.#status = options.status;
     this.#streams = options.streams ?? (() => ({}));
     this.#logger = logger;
@@ -107,7 +109,13 @@ export class RunnerServer implements BackgroundService {
       "grpc.keepalive_timeout_ms": this.#keepalive.timeoutMs,
       interceptors: [authentication.interceptor],
     });
-    const leaseRequests = new LeaseRequests({ dispatcher, leaseMs, maxAttempts, backoff });
+    const leaseRequests = new LeaseRequests({
+      dispatcher,
+      workQueue: this.#workQueue,
+      leaseMs,
+      maxAttempts,
+      backoff,
+    });
     const handlers = new RunnerServiceHandlers({
       dispatcher,
       leaseRequests,
