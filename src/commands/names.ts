@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { parseRoute } from "../core/route.ts";
-import type { OperatorClient } from "./operator-client.ts";
+import type { ListEndpointsResponse, OperatorClient } from "./operator-client.ts";
 import type { FilterOptions, NumberedJob } from "./options.ts";
 
 /** Names of jobs and networks, as a running jobgate has them. */
@@ -16,6 +16,7 @@ export interface Names {
   readonly networkInFull: (network: string) => string;
 }
 
+/** Most names in a refusal. */
 const MAX_NAMES = 20;
 
 /**
@@ -41,9 +42,13 @@ export async function findJob(
   return { serviceId: found.serviceId, jobId: found.jobId };
 }
 
-/** Returns a sentence with the names that `--job` accepts. */
-function namesOf(endpoints: readonly { readonly name: string; readonly path: string }[]): string {
-  const names = [...new Set(endpoints.map(({ name, path }) => name || path))];
+/** Returns a sentence with values that `--job` accepts: names, and for jobs without a name a path of webhooks or IDs. */
+function namesOf(endpoints: ListEndpointsResponse["endpoints"]): string {
+  const named = endpoints.map(
+    ({ origin, name, path, ...job }) =>
+      name || (origin === "webhook" ? path : `${job.serviceId}/${job.jobId}`),
+  );
+  const names = [...new Set(named)];
   if (names.length === 0) return "This jobgate has no jobs.";
   const others = names.length > MAX_NAMES ? `, and ${names.length - MAX_NAMES} others` : "";
   return `The jobs are: ${names.slice(0, MAX_NAMES).join(", ")}${others}.`;

@@ -187,7 +187,7 @@ export interface FilterOptions {
 
 function parseJob(value: string): FilterOptions["job"] {
   const [, service, job = ""] = /^(?:([0-9]+)\/)?([0-9]+)$/.exec(value) ?? [];
-  // A route, and the path of a webhook endpoint.
+  // A route contains a path, and a webhook endpoint has one.
   const hasPath = /(^| )\//.test(value);
   if (value === "" || (value.includes("/") && service === undefined && !hasPath))
     throw new InvalidArgumentError(

@@ -29,14 +29,21 @@ test("A job at a route without a name is shown and found by the route alone", as
 });
 
 test("A job is found by its name or the path of its webhooks, and a name that no job or several have is refused", async () => {
-  const twice = [...endpoints, { ...JOB, origin: "x402", serviceId: 2n, name: "orders", path: "" }];
+  const unnamed = {
+    ...JOB,
+    jobId: 4n,
+    origin: "x402",
+    name: "",
+    path: "http://127.0.0.1:8402/x402/jobs/1/4",
+  };
+  const twice = [...endpoints, unnamed, { ...JOB, origin: "x402", serviceId: 2n, name: "orders", path: "" }];
   const shop = { listEndpoints: async () => ({ endpoints: twice }) } as unknown as OperatorClient;
   expect(await findJob(shop, { name: "render" })).toEqual(JOB);
   expect(await findJob(shop, { jobId: 3n })).toEqual({ jobId: 3n });
   expect(await findJob(shop, undefined)).toBeUndefined();
   expect(await findJob(shop, { name: "/hooks/orders" })).toEqual({ ...JOB, jobId: 7n });
   await expect(findJob(shop, { name: "nobody" })).rejects.toThrow(
-    'no job is named "nobody". The jobs are: render, /hooks/a, orders, POST /words.',
+    'no job is named "nobody". The jobs are: render, /hooks/a, orders, POST /words, 1/4.',
   );
   await expect(findJob(shop, { name: "orders" })).rejects.toThrow("names several jobs, 1/7 and 2/0");
 });
