@@ -23,7 +23,7 @@ const IDLE_MS = 1_000;
  */
 const PAUSE_FACTOR = 20;
 const MIN_PAUSE_MS = 5;
-/** A slow step, such as the first one after a start, must not hide new entries for long. */
+/** Longest pause after a slow step, such as the first step after a start, because operators search for new entries. */
 const MAX_PAUSE_MS = 5_000;
 const RETRY_MS = 5_000;
 /** Pause of the second pass over a source while there is nothing to index. */
