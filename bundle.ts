@@ -49,8 +49,8 @@ const API = Object.fromEntries([
 ]);
 
 /**
- * Modules that are imported late and whose code is in files by what loads it: each command of operators, each reader of a
- * configuration, each start of a gateway, and each start that sells jobs.
+ * Kinds of starts, with the modules that each kind imports late: a command of operators, a reader of a configuration, a
+ * gateway, and a gateway that sells jobs. Code that the same kinds load is in one file.
  */
 const STARTS = {
   command: ["src/commands/store.ts"],
@@ -71,7 +71,7 @@ async function bundleProgram(folder: string): Promise<void> {
   const entryPoints = { ...API, ...workers };
   const built = [
     buildSync({ ...bundled, entryPoints, chunkNames: "api-[name]-[hash]" }),
-    // Two threads of each gateway run it.
+    // Two threads of each gateway run the worker, and each reads its files.
     buildSync({ ...bundled, entryPoints: { worker }, splitting: false }),
   ];
   const program = buildSync({ ...bundled, entryPoints: { main: "src/main.ts" }, write: false });
@@ -139,7 +139,7 @@ function startFiles({ outputs }: Metafile): ReadonlyMap<string, string> {
     return starts.flatMap(({ name, loaded }) => (loaded.has(path) ? name : [])).join("-");
   };
   const named = paths.map((path) => [path, nameOf(path)] as const).filter(([, name]) => name !== "");
-  // The API has a file config.js of its own.
+  // The API has files of its own, such as config.js.
   return new Map(named.map(([path, name]) => [path, `start-${name}`]));
 }
 

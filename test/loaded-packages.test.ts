@@ -14,7 +14,7 @@ const NEVER_AT_START = /^(?:@connectrpc\/connect(?:-node)?|pg|undici|@openteleme
 const OF_BUYERS = ["@solana/kit", "@x402/svm"];
 const FOR_SALES = ["@x402/core", "@x402/evm", "abitype", "viem"];
 
-/** What a started program has loaded. */
+/** Packages, files and threads of a program that was started. */
 interface Loaded {
   readonly packages: readonly string[];
   /** Number of files. */

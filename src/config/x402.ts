@@ -268,7 +268,7 @@ export function toX402Config(
         of.claims.of("x402.facilitators.auth", i)?.complete(),
       ),
     ),
-    /** True if the configuration can keep at least one of the promises. */
+    /** True if this configuration can pay buyers back for jobs that fail. */
     paysBack: promises.some(({ name }) => of.abilities.makes(name)) || undefined,
     /** Promises of this build to buyers of jobs that fail, sorted by their worth to a buyer, the best promise first. */
     promises: promises.length > 0 ? (promises as readonly FailurePromise[]) : undefined,

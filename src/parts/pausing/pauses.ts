@@ -254,7 +254,7 @@ export function findNamed<One extends Pick<Pausable, "kind" | "key" | "name" | "
   text: string,
 ): One[] {
   const names = ({ key, name, aliases = [], kind }: One) => [
-    // An endpoint may have no name.
+    // The name of an endpoint without a name is empty.
     ...[key, name, ...aliases].filter((one) => one !== ""),
     ...(kind === "job" ? [key.split("/")[1]] : []),
   ];

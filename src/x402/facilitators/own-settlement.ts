@@ -29,6 +29,7 @@ export interface SettlementParts extends FeePayerAccess {
   readonly telemetry: Telemetry;
 }
 
+/** Account that sends tokens, its queue, and what it reports. */
 export interface TransferParts extends SettlementParts {
   /** Name of the transfers' queue in the journal. */
   readonly queue: string;

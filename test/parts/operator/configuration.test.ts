@@ -151,6 +151,6 @@ test("Every key of the core and of the parts is shown, but for these secrets", (
 
 test("A kind whose values are not text, numbers or true or false needs a view of its own", () => {
   const schema = z.string().transform((text) => [text]);
-  // @ts-expect-error The compiler refuses SHOWN for an array, and this comment where it does not.
+  // @ts-expect-error SHOWN has no text for an array. The type check fails if the compiler accepts SHOWN here.
   expect(() => kind(schema, "a list", SHOWN)).not.toThrow();
 });
