@@ -8,6 +8,7 @@ import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { EVM_NETWORK_CHAIN_ID_MAP } from "@x402/evm/v1";
+import pLimit from "p-limit";
 import { createNonceManager, createWalletClient, type Hex, publicActions } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { jsonRpc } from "viem/nonce";
@@ -136,9 +137,12 @@ function officialFacilitator(options: {
   }).extend(publicActions);
   // The chain signs for its own accounts, which saves three requests and a signature in JavaScript for each settlement.
   const isOfChain = Object.values(accounts).some(({ privateKey: known }) => known === privateKey);
+  // One after the other, because anvil may give two transactions of one account the same nonce.
+  const sendOne = pLimit(1);
   const sentByChain = async (call: Parameters<typeof wallet.writeContract>[0]): Promise<Hex> => {
     const gas = await wallet.estimateContractGas(call as Parameters<typeof wallet.estimateContractGas>[0]);
-    return wallet.writeContract({ ...call, account: account.address, chain: null, gas } as typeof call);
+    const sent = { ...call, account: account.address, chain: null, gas } as typeof call;
+    return sendOne(() => wallet.writeContract(sent));
   };
   const signer = toFacilitatorEvmSigner(
     {
