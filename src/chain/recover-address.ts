@@ -1,13 +1,6 @@
-import { createRequire } from "node:module";
 import { type Hex, hashTypedData, recoverAddress as recoverWithViem, type TypedDataDefinition } from "viem";
 import { keccak256 } from "./keccak.ts";
-
-/** The function of the package secp256k1 that recovers the uncompressed public key: a byte 4 and 64 bytes. */
-interface NativeLibrary {
-  ecdsaRecover(signature: Uint8Array, recoveryId: number, hash: Uint8Array, isCompressed: false): Uint8Array;
-}
-
-const native = loadNative();
+import { nativeSignatures as native } from "./native-signatures.ts";
 
 /** Name of the package that recovers signers. Recovery in JavaScript, by viem, costs thirty times the CPU. */
 export const RECOVERY_LIBRARY = native === undefined ? "viem" : "secp256k1";
@@ -42,15 +35,4 @@ function recoveryIdOf(v: number | undefined): 0 | 1 {
   if (v === 0 || v === 27) return 0;
   if (v === 1 || v === 28) return 1;
   throw new Error("the last byte of a signature is 27, 28, 0 or 1");
-}
-
-/**
- * Loads the native code alone, because the main module of the package would fall back to JavaScript slower than viem's.
- */
-function loadNative(): NativeLibrary | undefined {
-  try {
-    return createRequire(import.meta.url)("secp256k1/bindings.js");
-  } catch {
-    return undefined;
-  }
 }

@@ -1,6 +1,6 @@
 import { type Hex, hashTypedData } from "viem";
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
-import { signNatively } from "./native-signatures.ts";
+import { signNatively } from "../../src/chain/native-signatures.ts";
 
 /** A development account with its key, which the chain of every anvil funds with 10,000 ether. */
 export type TestAccount = PrivateKeyAccount & { readonly privateKey: Hex };

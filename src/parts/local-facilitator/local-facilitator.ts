@@ -3,6 +3,7 @@ import type { SettleResponse } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import type { Logger } from "pino";
 import { erc20Abi, type Hex } from "viem";
+import { recoverNativelyInViem } from "../../chain/native-signatures.ts";
 import type { X402Config } from "../../config/config.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
 import { monotonicClock } from "../../core/clock.ts";
@@ -101,6 +102,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
 
   /** Starts to send transactions. The start succeeds even if no chain responds yet. */
   async start(): Promise<void> {
+    await recoverNativelyInViem();
     await Promise.all([...this.#networks.values(), ...this.#own.values()].map((one) => one.start()));
   }
 

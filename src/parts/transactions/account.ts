@@ -1,5 +1,13 @@
-import { keccak256, type LocalAccount, parseTransaction } from "viem";
-import { privateKeyToAccount } from "viem/accounts";
+import {
+  type Hex,
+  parseSignature,
+  parseTransaction,
+  serializeTransaction,
+  type TransactionSerializableEIP1559,
+} from "viem";
+import { privateKeyToAddress, sign } from "viem/accounts";
+import { keccak256 } from "../../chain/keccak.ts";
+import { signNatively } from "../../chain/native-signatures.ts";
 import type { Fees } from "./fees.ts";
 
 /** A call that an account is to sign. */
@@ -14,30 +22,41 @@ export interface UnsignedCall {
 
 /** Account that pays for gas. Its key never leaves this object. */
 export class SettlerAccount {
-  readonly #account: LocalAccount;
-
-  constructor(privateKey: `0x${string}`) {
-    this.#account = privateKeyToAccount(privateKey);
-  }
-
+  readonly #privateKey: Hex;
   /** With EIP-55's checksum. */
-  get address(): `0x${string}` {
-    return this.#account.address;
+  readonly address: Hex;
+
+  constructor(privateKey: Hex) {
+    this.#privateKey = privateKey;
+    this.address = privateKeyToAddress(privateKey);
   }
 
   async sign(call: UnsignedCall): Promise<{ readonly raw: string; readonly hash: string }> {
     const { chainId, nonce, to, data, gas, fees } = call;
-    const raw = await this.#account.signTransaction({
+    const transaction: TransactionSerializableEIP1559 = {
       type: "eip1559",
       chainId,
       nonce,
-      to: to as `0x${string}`,
-      data: data as `0x${string}`,
+      to: to as Hex,
+      data: data as Hex,
       gas,
       ...fees,
-    });
-    return { raw, hash: keccak256(raw) };
+    };
+    const raw = serializeTransaction(
+      transaction,
+      parseSignature(await this.#signHash(hashOf(serializeTransaction(transaction)))),
+    );
+    return { raw, hash: hashOf(raw) };
   }
+
+  async #signHash(hash: Hex): Promise<Hex> {
+    const privateKey = this.#privateKey;
+    return signNatively(hash, privateKey) ?? sign({ hash, privateKey, to: "hex" });
+  }
+}
+
+function hashOf(serialized: Hex): Hex {
+  return keccak256(Buffer.from(serialized.slice(2), "hex"));
 }
 
 /** Reads the gas and the fees of a transaction that {@link SettlerAccount.sign} signed. */
