@@ -56,7 +56,9 @@ test("A job is bought with the keyboard alone, and the focus and what is read ou
   const { page } = await visit(shop.url);
   await page.getByRole("link", { name: "Find the shortest round trip" }).focus();
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Find the shortest round trip" }).waitFor();
+  await page.getByRole("heading", { name: "Find the shortest round trip", level: 1 }).waitFor();
+  // Until the page's program runs, the button is disabled and takes no focus.
+  await payButton(page).and(page.locator(":enabled")).waitFor();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await payButton(page).focus();

@@ -185,13 +185,11 @@ export async function expectExactThrough(
     runners.flatMap(({ calls }) => calls.map(({ callId, body }) => [callId, Buffer.from(body).toString()])),
   );
   expect([...ran.values()].sort()).toEqual(Array.from({ length: calls }, (_, call) => bodyOf(call)).sort());
-  const { answer } = await callJson(shop.jobgate.operatorUrl, "GetChannel", { id: channelId });
   const charged = String(sold);
-  expect(answer.channel).toMatchObject({
-    deposited: charged,
-    charged,
-    final: charged,
-    claimed: charged,
-    lost: "0",
-  });
+  const shown = async () =>
+    (await callJson(shop.jobgate.operatorUrl, "GetChannel", { id: channelId })).answer.channel;
+  // After a kill, jobgate learns of the refund when it looks at the chain again.
+  await expect
+    .poll(shown)
+    .toMatchObject({ deposited: charged, charged, final: charged, claimed: charged, lost: "0" });
 }
