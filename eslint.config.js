@@ -20,8 +20,8 @@ export default tseslint.config(
     files: ["**/*.{ts,tsx}"],
     languageOptions: {
       parser: tseslint.parser,
-      // No rule reads JSDoc; parsing it takes a tenth of the time.
-      parserOptions: { projectService: true, jsDocParsingMode: "none" },
+      // With `projectService` the checks take two thirds more CPU. No rule reads JSDoc.
+      parserOptions: { project: ["tsconfig.json", "src/page/tsconfig.json"], jsDocParsingMode: "none" },
     },
     plugins: { "@typescript-eslint": tseslint.plugin },
     rules: {
