@@ -1,6 +1,7 @@
 // The store modules of the parts that keep rows. The threads of the store also load these modules, so they import
 // nothing but the store. To delete a part, delete its line here, its line in parts.ts and its folder.
 export { TASKS as a2a } from "./parts/a2a/store/module.ts";
+export { RESERVED_JOBS as apis } from "./parts/apis/store/module.ts";
 export { BODIES as bodies } from "./parts/bodies/store/module.ts";
 export { BOOKS as books } from "./parts/books/store/module.ts";
 export { CALLBACKS as callbacks } from "./parts/callbacks/store/module.ts";

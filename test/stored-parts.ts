@@ -6,6 +6,7 @@ export { describeRefundsInCallbacks } from "./e2e/refunds-in-callbacks.ts"; // o
 export { describeRefundsInChannels } from "./e2e/refunds-in-channels.ts"; // of /parts/refunds/ and /parts/channels/
 export { describeSumsInBooks } from "./e2e/sums-in-books.ts"; // of /parts/refunds/ and /parts/books/
 export { describeTasks } from "./parts/a2a/store/store-contract.ts";
+export { describeReservedJobs } from "./parts/apis/store/store-contract.ts";
 export { describeBodies } from "./parts/bodies/store/store-contract.ts";
 export { describeBooks } from "./parts/books/store/store-contract.ts";
 export { describeCallbacks } from "./parts/callbacks/store/store-contract.ts";

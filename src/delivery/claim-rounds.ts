@@ -13,7 +13,7 @@ const MAX_SUBSCRIBER_LENGTH = 200;
 interface Member {
   readonly stream: Subscription;
   readonly claimer: Claimer;
-  /** Jobs that, while this stream is open, go only to streams that name them. */
+  /** Jobs that, while this stream is open, go only to streams that reserve them. */
   readonly reserved: readonly bigint[];
 }
 
@@ -27,11 +27,12 @@ export class ClaimRounds {
   readonly #logger: Logger;
   readonly #deliver: (call: ClaimedCall, expiresAt: number, stream: Subscription) => void;
   readonly #giveBack: (call: ClaimedCall) => void;
-  /** Claimers by the length of their leases and their job filter. */
+  /** Claimers by their keys. */
   readonly #claimers = new Map<string, Claimer>();
   /** All streams, sorted by the time of their last JobCall, the earliest first. */
   readonly #inTurn: Member[] = [];
   #reserved: readonly bigint[] = [];
+  #reservedWithoutStream: readonly bigint[] = [];
   #held: readonly bigint[] = [];
   #limits: readonly JobLimit[] = [];
   #round: Promise<void> | undefined;
@@ -70,8 +71,10 @@ export class ClaimRounds {
     }: Pick<SubscribeRequest, "jobIds" | "leaseMs" | "reserves">,
   ): void {
     const sorted = [...new Set(jobIds)].sort((left, right) => (left < right ? -1 : 1));
-    const key = `${leaseMs} ${sorted.join()}`;
-    const claimer = this.#claimers.get(key) ?? new Claimer(key, sorted, { ...this.#terms, leaseMs });
+    const key = `${leaseMs} ${reserves ? "reserves " : ""}${sorted.join()}`;
+    const claimer =
+      this.#claimers.get(key) ??
+      new Claimer(key, { jobIds: sorted, reserves }, { ...this.#terms, leaseMs });
     this.#claimers.set(key, claimer);
     claimer.streams.add(stream);
     this.#inTurn.push({ stream, claimer, reserved: reserves ? sorted : [] });
@@ -93,6 +96,13 @@ export class ClaimRounds {
   /** Stops claiming JobCalls of these jobs from now on. */
   hold(jobIds: readonly bigint[]): void {
     this.#held = jobIds;
+    this.wake({ suspects: true });
+  }
+
+  /** Claims JobCalls of these jobs only for streams that reserve them, from now on. */
+  reserve(jobIds: readonly bigint[]): void {
+    this.#reservedWithoutStream = jobIds;
+    this.#membersChanged();
     this.wake({ suspects: true });
   }
 
@@ -183,7 +193,8 @@ export class ClaimRounds {
 
   /**
    * Deals to the streams of all filters. Each filter's streams first get the JobCalls of their own claim. If they have room
-   * left, they also get JobCalls that other filters claimed.
+   * left, they also get JobCalls that other filters claimed. JobCalls that were claimed for streams that reserve their jobs
+   * stay among these streams, because the reservation may have ended since.
    */
   #share(claims: readonly BroughtCalls[]): void {
     const spare = new Map([...this.#claimers.values()].map((claimer) => [claimer, claimer.room()]));
@@ -192,8 +203,12 @@ export class ClaimRounds {
     const all = claims.flatMap((claim) => claim.calls.map((call) => ({ call, claim })));
     for (const { call, claim } of all.sort((left, right) => left.call.callId - right.call.callId)) {
       const jobId = decodeJobId(call.encoded);
+      const { leaseMs, reserves } = claim.claimer;
       const isOpen = (other: Claimer) =>
-        (spare.get(other) ?? 0) > 0 && other.accepts(jobId) && other.leaseMs === claim.claimer.leaseMs;
+        (spare.get(other) ?? 0) > 0 &&
+        other.accepts(jobId) &&
+        other.leaseMs === leaseMs &&
+        other.reserves === reserves;
       const taker = this.#takerOf(claim, isOpen);
       this.#handOver(call, claim, taker);
       if (taker !== undefined && taker.claimer !== claim.claimer) use(taker.claimer, 1);
@@ -229,7 +244,7 @@ export class ClaimRounds {
   }
 
   #membersChanged(): void {
-    this.#reserved = this.#inTurn.flatMap(({ reserved }) => reserved);
+    this.#reserved = [...this.#reservedWithoutStream, ...this.#inTurn.flatMap(({ reserved }) => reserved)];
     for (const claimer of this.#claimers.values()) {
       const names = this.#inTurn.flatMap((member) =>
         claimer.sharesJobsWith(member.claimer) ? member.stream.subscriber : [],

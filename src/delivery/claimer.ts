@@ -12,7 +12,7 @@ export interface ClaimTerms {
   readonly maxAttempts: number;
   /** Monotonic clock. */
   readonly clock: Clock;
-  /** Returns the jobs that go only to streams that name them. */
+  /** Returns the jobs that go only to streams that reserve them. */
   readonly reserved: () => readonly bigint[];
   /** Returns the jobs that currently go to no stream. */
   readonly held: () => readonly bigint[];
@@ -40,10 +40,12 @@ export interface BroughtCalls {
 
 /** Claims for all streams with the same job filter and the same length of leases. */
 export class Claimer {
-  /** Key of the claimer: the lease length and the job filter. */
+  /** Key of the claimer: the lease length, the job filter, and whether the jobs are reserved. */
   readonly key: string;
   /** Job filter; empty means all jobs. */
   readonly jobIds: readonly bigint[];
+  /** True if its streams reserve the jobs of the filter. */
+  readonly reserves: boolean;
   readonly streams = new Set<Subscription>();
   /** Names of the subscribers that the claimed JobCalls can go to, stored with each lease. */
   subscriber = "";
@@ -53,9 +55,14 @@ export class Claimer {
   /** Set if the last search for suspects left some that no stream could take. */
   #suspectsLeft = false;
 
-  constructor(key: string, jobIds: readonly bigint[], terms: ClaimTerms) {
+  constructor(
+    key: string,
+    { jobIds, reserves }: { readonly jobIds: readonly bigint[]; readonly reserves: boolean },
+    terms: ClaimTerms,
+  ) {
     this.key = key;
     this.jobIds = jobIds;
+    this.reserves = reserves;
     this.#terms = terms;
   }
 
@@ -64,7 +71,8 @@ export class Claimer {
   }
 
   accepts(jobId: bigint): boolean {
-    return this.jobIds.length === 0 ? !this.#terms.reserved().includes(jobId) : this.jobIds.includes(jobId);
+    if (!this.reserves && this.#terms.reserved().includes(jobId)) return false;
+    return this.jobIds.length === 0 || this.jobIds.includes(jobId);
   }
 
   /** Returns true if a job can go to streams of both claimers. */
@@ -119,14 +127,19 @@ export class Claimer {
     if (suspectsLeft) leastBusy?.reserve(true);
   }
 
-  /** Returns the jobs that the streams name and that are not held. */
+  /** Returns the jobs that the streams name and can get now. */
   #openJobIds(): readonly bigint[] {
-    const held = this.#terms.held();
-    return held.length === 0 ? this.jobIds : this.jobIds.filter((id) => !held.includes(id));
+    const closed = this.#closedJobIds();
+    return closed.length === 0 ? this.jobIds : this.jobIds.filter((id) => !closed.includes(id));
+  }
+
+  #closedJobIds(): readonly bigint[] {
+    const { held, reserved } = this.#terms;
+    return this.reserves ? held() : [...reserved(), ...held()];
   }
 
   async #claim(limit: number, takers: ReadonlySet<Subscription>, forSuspects: number): Promise<BroughtCalls> {
-    const { workQueue, leaseMs, maxAttempts, clock, reserved, held, limits, onWithheld } = this.#terms;
+    const { workQueue, leaseMs, maxAttempts, clock, limits, onWithheld } = this.#terms;
     const asksForSuspects = this.#mayHaveSuspects;
     // Work that is announced after this line may be too late for this claim. `mayHaveWork` then sets the flag again.
     this.#mayHaveWork = false;
@@ -141,7 +154,8 @@ export class Claimer {
       } = await workQueue.claim({
         limit,
         jobIds: this.#openJobIds(),
-        exceptJobIds: [...reserved(), ...held()],
+        exceptJobIds: this.#closedJobIds(),
+        reserves: this.reserves,
         leaseMs,
         maxAttempts,
         subscriber: this.subscriber,

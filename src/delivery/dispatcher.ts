@@ -177,6 +177,11 @@ export class Dispatcher {
     this.#rounds.hold(jobIds);
   }
 
+  /** Delivers JobCalls of these jobs only to streams that reserve them, from now on. */
+  reserve(jobIds: readonly bigint[]): void {
+    this.#rounds.reserve(jobIds);
+  }
+
   /** Applies limits of jobs from now on, together with the other processes that share the store. */
   limit(limits: readonly JobLimit[]): void {
     this.#rounds.limit(limits);

@@ -12,7 +12,7 @@ export interface SubscribeRequest {
   readonly ackOnSend: boolean;
   /** Length of the stream's leases. Default: the dispatcher's length. */
   readonly leaseMs?: number | undefined;
-  /** True if these jobs go only to streams that name them. */
+  /** True if these jobs go only to streams that reserve them. */
   readonly reserves?: boolean;
 }
 
@@ -46,7 +46,7 @@ export interface RunnerReport {
   readonly maxInFlight: number;
   /** Unix milliseconds. */
   readonly connectedSince: number;
-  /** True if its jobs go only to streams that name them. */
+  /** True if its jobs go only to streams that reserve them. */
   readonly reserves: boolean;
 }
 

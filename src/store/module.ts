@@ -6,7 +6,7 @@ import type { ListDialect, Lookup } from "./list-dialect.ts";
 import type { Change, Reactions } from "./machine/changes.ts";
 import type { KeyOrder } from "./new-call.ts";
 import type { SoldPayment } from "./payment-row.ts";
-import type { RowKey, Rows } from "./rows.ts";
+import type { RowKey, Rows, Table } from "./rows.ts";
 import type { Contract, StoreTotals } from "./store.ts";
 
 /** The commit that a step belongs to. */
@@ -144,6 +144,14 @@ export interface ModuleCharge extends Omit<CallCharge, "symbol"> {
   settlementWith(settlement: string): string;
 }
 
+/** A job whose JobCalls go only to claims that reserve jobs. */
+export interface ReservedJobRow {
+  /** Decimal. */
+  readonly job_id: string;
+  /** Unix milliseconds. */
+  readonly since: number;
+}
+
 /** Operations of one feature on its own tables, and its reactions to the changes of other features. */
 export interface StoreModule<Methods> extends Contract<Methods> {
   /**
@@ -171,6 +179,8 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   readonly keysOfCall?: (callId: number) => readonly RowKey[];
   readonly ordering?: Ordering;
   readonly limiting?: Limiting;
+  /** Table of the reserved jobs. */
+  readonly reserving?: Table<ReservedJobRow, "job_id">;
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];

@@ -12,7 +12,13 @@ export const part: Part = {
     const load = () => import("./apis.ts");
     const hasApis = (next: Pick<Config, "parts">) => (apisTable.in(next) ?? []).length > 0;
     if (hasApis(config)) await load();
+    const [{ JobReservation }, { RESERVED_JOBS }] = await Promise.all([
+      import("./reserved-jobs.ts"),
+      import("./store/module.ts"),
+    ]);
     return (host) => {
+      const { store, dispatcher, logger } = host;
+      const reservation = new JobReservation({ ledger: store.of(RESERVED_JOBS), dispatcher, logger });
       let apis: Apis | undefined;
       const at = async (next: Pick<Config, "parts">) => {
         if (apis === undefined && hasApis(next)) apis = new (await load()).Apis(host);
@@ -21,8 +27,20 @@ export const part: Part = {
       const use = async (next: Config) => (await at(next))?.use(next);
       return {
         x402: { open: async (x402) => (await at(x402))?.open(x402) },
-        start: () => use(config),
-        reload: use,
+        async start() {
+          await reservation.add(config);
+          await use(config);
+          await reservation.apply(config);
+        },
+        write: (next) => reservation.add(next),
+        async reload(next) {
+          await use(next);
+          await reservation
+            .apply(next)
+            .catch((err: unknown) =>
+              logger.error({ err }, "could not apply which jobs are of APIs: reload again"),
+            );
+        },
         stop: async () => apis?.stop(),
       };
     };

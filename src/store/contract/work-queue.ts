@@ -120,6 +120,8 @@ export interface ClaimRequest {
   readonly jobIds: readonly bigint[];
   /** Jobs that a claim of all jobs excludes. Default: none. */
   readonly exceptJobIds?: readonly bigint[];
+  /** True if the claim returns JobCalls of jobs that are reserved in the store. Default: false. */
+  readonly reserves?: boolean;
   readonly leaseMs: number;
   readonly maxAttempts: number;
   /** Name of the subscriber, which is kept with the lease for the operator. */

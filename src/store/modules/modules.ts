@@ -4,7 +4,7 @@ import type { Lookup } from "../list-dialect.ts";
 import { type Change, REVENUE, type Reactions } from "../machine/changes.ts";
 import { DEFERRED } from "../machine/deferred.ts";
 import { ENDED } from "../machine/ended.ts";
-import type { AnyModule, Asked, BeginGate, Commit, Limiting, Ordering } from "../module.ts";
+import type { AnyModule, Asked, BeginGate, Commit, Limiting, Ordering, StoreModule } from "../module.ts";
 import { OPERATOR_LISTS } from "../operator-lists.ts";
 import { PART_MODULES } from "../part-modules.ts";
 import type { RowKey, Rows } from "../rows.ts";
@@ -115,6 +115,11 @@ export const ORDERING: Ordering | undefined = MODULES.find(
 export const LIMITING: Limiting | undefined = MODULES.find(
   ({ limiting }) => limiting !== undefined,
 )?.limiting;
+
+/** Table with the IDs of reserved jobs; undefined if no module reserves jobs. */
+export const RESERVED_JOBS: StoreModule<unknown>["reserving"] = MODULES.find(
+  ({ reserving }) => reserving !== undefined,
+)?.reserving;
 
 const GATES: ReadonlyMap<string, BeginGate> = new Map(
   MODULES.flatMap(({ begins }) => (begins === undefined ? [] : [[begins.transferMethod, begins] as const])),

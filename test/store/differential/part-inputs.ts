@@ -1,7 +1,7 @@
 import type { OneTimeNonce, PaymentIntent } from "../../../src/core/payment.ts";
 import { ACCOUNT, NETWORK, newTransaction, signedTransaction } from "../store-fixtures.ts";
 import type { Choices } from "./choices.ts";
-import { OWNERS as KEY_OWNERS, KEYS } from "./intake-inputs.ts";
+import { JOB_IDS, OWNERS as KEY_OWNERS, KEYS } from "./intake-inputs.ts";
 import { nonceOf } from "./ledger-inputs.ts";
 import type { MakersOf } from "./makers.ts";
 import type { Place, Ref } from "./steps.ts";
@@ -343,6 +343,10 @@ export const OF_PARTS: MakersOf<string> = {
   ],
   endPause: ({ choices }) => [choices.one(PAUSABLE)],
   listPauses: () => [],
+
+  reserveJobs: ({ choices }) => [choices.one([[7n], [30n], [8n, 7n, 7n]])],
+  releaseJobs: ({ choices }) => [choices.one([[7n], [8n, 30n], JOB_IDS])],
+  listReservedJobs: () => [],
 
   sumMovements({ choices, now }) {
     const today = Math.floor(now / 86_400_000);

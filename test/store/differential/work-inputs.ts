@@ -40,6 +40,7 @@ export const WORK: MakersOf<
         limit: choices.one([1, 3, 10]),
         jobIds: choices.one([[], [], [], JOB_IDS, [7n, 8n], [7n, 30n, 7n]]),
         exceptJobIds: choices.maybe(25, () => choices.one([[7n], [8n, 7n], JOB_IDS])),
+        reserves: choices.percent(30),
         leaseMs: choices.one([3_000, 60_000, 60_000]),
         maxAttempts: maxAttempts(world),
         subscriber: choices.percent(10) ? world.text() : "runner",

@@ -2,7 +2,7 @@ import type { ClaimedCall, ClaimRequest } from "../../../store/contract/work-que
 import type { CallRow, DeadRow } from "../../../store/machine/call-row.ts";
 import { ClaimLimits, limitsOf } from "../../../store/machine/claim-limits.ts";
 import { LeaseSteps } from "../../../store/machine/leases.ts";
-import { LIMITING } from "../../../store/modules/modules.ts";
+import { LIMITING, RESERVED_JOBS } from "../../../store/modules/modules.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
 import type { PostgresCallRows } from "./call-rows.ts";
@@ -45,12 +45,28 @@ const TAKE = `
    UNION ALL SELECT call_id, 'used_up', NULL, NULL, NULL, NULL, NULL, NULL, used_up
               FROM found WHERE used_up IS NOT NULL`;
 
+/**
+ * SQL condition that a claim can return JobCalls of a job. The claim itself reads which jobs are reserved, because another
+ * process may have reserved a job and accepted a JobCall of it since this process last looked.
+ * @param reserves SQL that is true if the claim reserves jobs
+ */
+const isOpenTo = (reserves: string, jobId: string) =>
+  RESERVED_JOBS === undefined
+    ? `${reserves} IS NOT NULL`
+    : `(${reserves} OR NOT EXISTS (
+          SELECT FROM jobgate.${RESERVED_JOBS.name} AS reserved WHERE reserved.job_id = ${jobId}))`;
+const IS_NONE_RESERVED =
+  RESERVED_JOBS === undefined ? "TRUE" : `NOT EXISTS (SELECT FROM jobgate.${RESERVED_JOBS.name})`;
+
+// While jobs are reserved, the claim must go job by job, so that it does not read the queue of a reserved job.
 const CLAIM_ANY = statement<FoundRow>(
   "claim_any",
   `WITH found AS MATERIALIZED (
      SELECT call_id, ${ROW_IF_USED_UP} FROM jobgate.job_calls
-      WHERE state = 'ready' ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
-   ${TAKE} ORDER BY call_id`,
+      WHERE state = 'ready' AND ${IS_NONE_RESERVED} ORDER BY call_id LIMIT $1 FOR UPDATE SKIP LOCKED),
+   ${TAKE}
+   UNION ALL SELECT NULL, 'more', NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE NOT (${IS_NONE_RESERVED})
+   ORDER BY call_id`,
 );
 
 // Reads job by job, so that it reads no other jobs' rows, however many there are. Locks only rows that it takes, because
@@ -77,7 +93,11 @@ const claimOfJobs = (
    ORDER BY call_id`,
   );
 
-const CLAIM_OF_JOBS = claimOfJobs("claim_of_jobs", { cte: "SELECT unnest($6::text[])", where: "TRUE" });
+// $8 whether the claim reserves jobs
+const CLAIM_OF_JOBS = claimOfJobs("claim_of_jobs", {
+  cte: "SELECT unnest($6::text[])",
+  where: isOpenTo("$8::boolean", "id"),
+});
 
 // Steps from job to job in the index, so that the queue of an excluded job is not read.
 const READY_JOBS = `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE state = 'ready')
@@ -86,13 +106,14 @@ const READY_JOBS = `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE stat
           FROM job WHERE id IS NOT NULL`;
 const CLAIM_ALL_BUT = claimOfJobs("claim_all_but", {
   cte: READY_JOBS,
-  where: "id IS NOT NULL AND NOT id = ANY ($6::text[])",
+  where: `id IS NOT NULL AND NOT id = ANY ($6::text[]) AND ${isOpenTo("FALSE", "id")}`,
 });
 
-// $8 whether $6 lists the jobs to claim, instead of the jobs to leave out · $9, $10 limited jobs, and what is left of each
+// $8 whether $6 lists the jobs to claim, instead of the jobs to leave out · $9, $10 limited jobs, and what is left of each ·
+// $11 whether the claim reserves jobs
 const CLAIM_LIMITED = claimOfJobs("claim_limited", {
   cte: READY_JOBS,
-  where: "id IS NOT NULL AND (id = ANY ($6::text[])) = $8::boolean",
+  where: `id IS NOT NULL AND (id = ANY ($6::text[])) = $8::boolean AND ${isOpenTo("$11::boolean", "id")}`,
   most: `LEAST($7, (SELECT most FROM unnest($9::text[], $10::bigint[]) AS limited (job_id, most)
                               WHERE limited.job_id = job.id))`,
 });
@@ -115,6 +136,7 @@ const CLAIM_SUSPECTS = statement<FoundRow>(
      SELECT call_id FROM jobgate.job_calls
       WHERE state = 'delayed' AND visible_at <= $2 AND subscriber IS NOT NULL AND attempts - forgiven < $4::bigint
         AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6)) AND NOT job_id = ANY ($7::text[])
+        AND ${isOpenTo("$8::boolean", "job_calls.job_id")}
       ORDER BY visible_at, call_id LIMIT $1::bigint + 1),
    found AS MATERIALIZED (
      SELECT call_id, NULL::json AS used_up FROM candidates JOIN jobgate.job_calls USING (call_id)
@@ -221,7 +243,7 @@ export class Claims {
     context: BatchContext,
   ): Promise<Found> {
     const { sql, now, hasFailed } = context;
-    const { limit, leaseMs, maxAttempts, subscriber } = request;
+    const { limit, leaseMs, maxAttempts, subscriber, reserves = false } = request;
     const leaseExpiresAt = now + leaseMs;
     const calls: ClaimedCall[] = [];
     const dead: DeadRow[] = [];
@@ -232,7 +254,7 @@ export class Claims {
     if (request.suspects !== undefined) {
       const wanted = Math.min(request.suspects, limit, limits === undefined ? limit : 1);
       const without = [...except, ...(limits?.full ?? [])];
-      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds, without];
+      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds, without, reserves];
       const rows = await sql.run(CLAIM_SUSPECTS, values);
       suspectsLeft = rows.some(({ fate }) => fate === "more");
       for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
@@ -242,16 +264,17 @@ export class Claims {
       }
     }
     let width = limit;
+    let isOfAny = limits === undefined && jobIds.length === 0 && except.length === 0;
     let goesOn = limit > 0;
     while (goesOn) {
       const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
       const rows = await (limits !== undefined
-        ? sql.run(CLAIM_LIMITED, [...values, ...limitedBy(limits, { jobIds, except, width })])
+        ? sql.run(CLAIM_LIMITED, [...values, ...limitedBy(limits, { jobIds, except, width }), reserves])
         : jobIds.length > 0
-          ? sql.run(CLAIM_OF_JOBS, [...values, jobIds, width])
-          : except.length > 0
-            ? sql.run(CLAIM_ALL_BUT, [...values, except, width])
-            : sql.run(CLAIM_ANY, values));
+          ? sql.run(CLAIM_OF_JOBS, [...values, jobIds, width, reserves])
+          : isOfAny
+            ? sql.run(CLAIM_ANY, values)
+            : sql.run(CLAIM_ALL_BUT, [...values, except, width]));
       const taken = rows.flatMap((row) =>
         row.fate === "leased" ? claimedCall(row, leaseExpiresAt, false) : [],
       );
@@ -263,7 +286,8 @@ export class Claims {
       dead.push(...steps.endDue(found, now, maxAttempts));
       await this.#rows.write(sql, now);
       const hasMore = rows.some(({ fate }) => fate === "more");
-      if (hasMore) width *= WIDENING;
+      if (hasMore && !isOfAny) width *= WIDENING;
+      isOfAny &&= !hasMore;
       // Dead letters took the place of other due JobCalls.
       goesOn = (hasMore || usedUp.length > 0) && calls.length < limit && !hasFailed();
     }

@@ -2,6 +2,8 @@ import { randomFillSync } from "node:crypto";
 import type { ClaimedCall, ClaimRequest, DeadLetteredCall } from "../../contract/work-queue.ts";
 import { ClaimLimits, limitsOf } from "../../machine/claim-limits.ts";
 import type { LeaseSteps } from "../../machine/leases.ts";
+import type { ReservedJobRow } from "../../module.ts";
+import { RESERVED_JOBS } from "../../modules/modules.ts";
 import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
@@ -65,10 +67,14 @@ export function claimOperations(
   return {
     expireLeases,
     claim(now, request) {
-      const { limit, jobIds, exceptJobIds, leaseMs, maxAttempts, subscriber, suspects } = request;
-      const except = jobIds.length === 0 ? (exceptJobIds ?? []) : [];
+      const { limit, exceptJobIds = [], leaseMs, maxAttempts, subscriber, suspects } = request;
+      const reserved = reservedFrom(request);
+      const jobIds = request.jobIds.filter((jobId) => !reserved.includes(jobId));
+      const isOfAll = request.jobIds.length === 0;
+      const except = isOfAll ? [...exceptJobIds, ...reserved] : [];
       effects.writeReady();
       const deadLettered = expireLeases(now, maxAttempts);
+      if (!isOfAll && jobIds.length === 0) return { calls: [], deadLettered, suspectsLeft: false };
       const limits = limitsFor(request, now);
       const excepted = JSON.stringify([...except.map(String), ...(limits?.full ?? [])]);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
@@ -119,6 +125,12 @@ export function claimOperations(
       return { calls: [...leaseAll().calls, ...fresh], deadLettered, suspectsLeft };
     },
   };
+
+  /** Returns the jobs whose JobCalls a claim must leave to claims that reserve jobs. */
+  function reservedFrom({ reserves = false }: ClaimRequest): bigint[] {
+    if (reserves || RESERVED_JOBS === undefined) return [];
+    return effects.rows.all<ReservedJobRow>(RESERVED_JOBS).map(({ job_id }) => BigInt(job_id));
+  }
 
   /** Returns the limits of a claim; undefined if none of its jobs has a limit. */
   function limitsFor(request: ClaimRequest, now: number): ClaimLimits | undefined {

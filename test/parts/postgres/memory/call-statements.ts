@@ -45,14 +45,26 @@ async function take(
 
 const MORE = { call_id: null, fate: "more" };
 
-/** Returns the statement that claims the JobCalls of the jobs which a list of the statement selects. */
+/** Returns a function that reports whether a job is reserved, and not for a claim that reserves jobs. */
+function reservedIn(tx: Parameters<Statements[string]>[0], reserves: unknown) {
+  const reserved = tx.rows("reserved_jobs").map(({ job_id }) => String(job_id));
+  return (jobId: string) => reserves !== true && reserved.includes(jobId);
+}
+
+/**
+ * Returns the statement that claims the JobCalls of the jobs which a list of the statement selects.
+ * @param reserves place of the parameter that says whether the claim reserves jobs
+ */
 function claimWhere(
   isSelected: (jobId: string, listed: readonly string[]) => boolean,
+  reserves: number,
   mostOf: (jobId: string) => number = () => Number.POSITIVE_INFINITY,
 ): Statements[string] {
   return async (tx, values, text) => {
     const [limit, width, listed] = [Number(values[0]), Number(values[6]), values[5] as string[]];
-    const ready = ({ state, job_id }: Row) => state === "ready" && isSelected(job_id, listed);
+    const isReserved = reservedIn(tx, values[reserves]);
+    const ready = ({ state, job_id }: Row) =>
+      state === "ready" && isSelected(job_id, listed) && !isReserved(job_id);
     const ofJobs = new Map<string, number>();
     const near = tx
       .rows("job_calls")
@@ -187,14 +199,16 @@ export const CALL_STATEMENTS: Statements = {
   claim_any: async (tx, values, text) => {
     const limit = Number(values[0]);
     const options = { by: "call_id", limit, text };
+    if (tx.rows("reserved_jobs").length > 0) return [MORE];
     return take(tx, await tx.lock("job_calls", ({ state }) => state === "ready", options), values);
   },
-  claim_of_jobs: claimWhere((jobId, jobIds) => jobIds.includes(jobId)),
-  claim_all_but: claimWhere((jobId, except) => !except.includes(jobId)),
+  claim_of_jobs: claimWhere((jobId, jobIds) => jobIds.includes(jobId), 7),
+  claim_all_but: claimWhere((jobId, except) => !except.includes(jobId), 7),
   claim_limited: (tx, values, text) => {
     const [isListed, names, left] = [values[7], values[8] as string[], arrayOf(values[9])];
     return claimWhere(
       (jobId, listed) => listed.includes(jobId) === isListed,
+      10,
       (jobId) => left[names.indexOf(jobId)] ?? Number.POSITIVE_INFINITY,
     )(tx, values, text);
   },
@@ -224,7 +238,9 @@ export const CALL_STATEMENTS: Statements = {
       string[],
       string[],
     ];
+    const isReserved = reservedIn(tx, values[7]);
     const fits = (row: Row) =>
+      !isReserved(row.job_id) &&
       row.state === "delayed" &&
       row.visible_at <= now &&
       row.subscriber !== null &&

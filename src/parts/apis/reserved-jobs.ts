@@ -1,0 +1,62 @@
+import type { Logger } from "pino";
+import type { Config } from "../../config/config.ts";
+import type { Dispatcher } from "../../delivery/dispatcher.ts";
+import { API } from "./config.ts";
+import type { ReservedJobs } from "./store/ledger.ts";
+
+/** Keeps the JobCalls of APIs' jobs from runners, even while no API of the configuration does the jobs. */
+export class JobReservation {
+  readonly #ledger: ReservedJobs;
+  readonly #dispatcher: Pick<Dispatcher, "reserve">;
+  readonly #logger: Logger;
+
+  constructor(parts: {
+    readonly ledger: ReservedJobs;
+    readonly dispatcher: Pick<Dispatcher, "reserve">;
+    readonly logger: Logger;
+  }) {
+    this.#ledger = parts.ledger;
+    this.#dispatcher = parts.dispatcher;
+    this.#logger = parts.logger;
+  }
+
+  /** Reserves the jobs of the APIs of a configuration, before their JobCalls are accepted. */
+  async add(config: JobTables): Promise<void> {
+    const known = (await this.#ledger.listReservedJobs()).map(({ jobId }) => jobId);
+    const added = [...jobsOf(config).ofApis].filter((jobId) => !known.includes(jobId));
+    if (added.length > 0) await this.#ledger.reserveJobs(added);
+  }
+
+  /** Lets runners have the JobCalls of jobs that runners do now, and logs jobs whose JobCalls nobody gets. */
+  async apply(config: JobTables): Promise<void> {
+    const { ofApis, ofRunners } = jobsOf(config);
+    const known = await this.#ledger.listReservedJobs();
+    const released = known.flatMap(({ jobId }) => (ofRunners.has(jobId) ? jobId : []));
+    if (released.length > 0) await this.#ledger.releaseJobs(released);
+    const reserved = known.filter(({ jobId }) => !ofRunners.has(jobId));
+    this.#dispatcher.reserve(reserved.map(({ jobId }) => jobId));
+    for (const { jobId, waiting } of reserved)
+      if (waiting > 0 && !ofApis.has(jobId))
+        this.#logger.warn(
+          { jobId: String(jobId), waiting },
+          "calls wait for an API that is not configured: put their job back, or add it without an api for runners",
+        );
+  }
+}
+
+/** Tables that name jobs. */
+type JobTables = Pick<Config, "x402" | "webhooks">;
+
+/** Returns the IDs of the jobs that APIs do, and of the other jobs of a configuration. */
+function jobsOf({ x402, webhooks }: JobTables) {
+  const jobs = x402?.jobs ?? [];
+  const ofApis = new Set(
+    jobs.flatMap(({ runner, jobIndex }) => (runner?.kind === API ? BigInt(jobIndex) : [])),
+  );
+  const named = [
+    ...jobs.map(({ jobIndex }) => BigInt(jobIndex)),
+    ...[...(x402?.jobPricing.keys() ?? [])].map((key) => BigInt(key.slice(key.indexOf("/") + 1))),
+    ...(webhooks?.endpoints ?? []).map(({ jobId }) => jobId),
+  ];
+  return { ofApis, ofRunners: new Set(named.filter((jobId) => !ofApis.has(jobId))) };
+}
