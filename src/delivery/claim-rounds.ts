@@ -106,6 +106,11 @@ export class ClaimRounds {
     this.wake({ suspects: true });
   }
 
+  /** Jobs whose JobCalls go only to streams that reserve them. */
+  get reserved(): readonly bigint[] {
+    return this.#reserved;
+  }
+
   /** Applies limits of jobs from now on. */
   limit(limits: readonly JobLimit[]): void {
     this.#limits = limits;

@@ -2,6 +2,13 @@ import type { Clock } from "../core/clock.ts";
 import type { Counter, Histogram, Telemetry, Tracing } from "../core/telemetry.ts";
 import type { ClaimedCall } from "../store/contract/work-queue.ts";
 
+/** Observes deliveries to runners. Its methods must be quick and must not throw. */
+export interface DeliveryObserver {
+  /** @returns a function that is called once the JobCall is written, and is not called if its stream ends first */
+  delivering(call: ClaimedCall, subscriber: string): () => void;
+  leaseExpired(): void;
+}
+
 /** Decodes the stored bytes of a JobCall. */
 type JobCallDecoder = (encoded: Uint8Array) => {
   readonly jobId: bigint;
@@ -9,7 +16,7 @@ type JobCallDecoder = (encoded: Uint8Array) => {
 };
 
 /** Counts deliveries and, if traces are on, makes each delivery a span. */
-export class DeliveryTelemetry {
+export class DeliveryTelemetry implements DeliveryObserver {
   readonly #telemetry: Telemetry;
   readonly #decode: JobCallDecoder;
   readonly #clock: Clock;

@@ -17,18 +17,12 @@ import type {
 } from "../store/contract/work-queue.ts";
 import { BackgroundRequests } from "./background-requests.ts";
 import { ClaimRounds } from "./claim-rounds.ts";
+import type { DeliveryObserver } from "./delivery-telemetry.ts";
 import { DueWatcher } from "./due-watcher.ts";
 import { LeaseTable, type OutLease } from "./lease-table.ts";
 import { LeaseWatch } from "./lease-watch.ts";
 import { ackLarge, ResultWriter } from "./result-writer.ts";
 import { type CallSink, type RunnerReport, type SubscribeRequest, Subscription } from "./subscription.ts";
-
-/** Observes deliveries to runners. Its methods must be quick and must not throw. */
-export interface DeliveryObserver {
-  /** @returns a function that is called once the JobCall is written, and is not called if its stream ends first */
-  delivering(call: ClaimedCall, subscriber: string): () => void;
-  leaseExpired(): void;
-}
 
 /** Returns why the payer of a JobCall that is charged after it ran cannot pay; undefined if the JobCall can be delivered. */
 export type DeliveryCheck = (callId: number) => Promise<string | undefined>;
@@ -180,6 +174,11 @@ export class Dispatcher {
   /** Delivers JobCalls of these jobs only to streams that reserve them, from now on. */
   reserve(jobIds: readonly bigint[]): void {
     this.#rounds.reserve(jobIds);
+  }
+
+  /** Jobs whose JobCalls go only to streams that reserve them. */
+  get reserved(): readonly bigint[] {
+    return this.#rounds.reserved;
   }
 
   /** Applies limits of jobs from now on, together with the other processes that share the store. */

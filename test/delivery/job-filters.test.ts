@@ -77,25 +77,72 @@ test("A stream without job_ids keeps the room that its own claim fills, so that 
   expect(givenBack).toBe(0);
 });
 
-test("Reserved jobs go only to streams that name them, and to all once the reservation has ended", async () => {
-  const { accept, connect, server } = await startDelivery();
-  const all = await connect().subscribe({ maxInFlight: 10 });
-  const taken: number[] = [];
-  const sink = {
-    write(call: ClaimedCall, onWritten: () => void) {
-      taken.push(call.callId);
-      onWritten();
-      return true;
-    },
-    endForShutdown: () => undefined,
-  };
+describe("A reserved job", () => {
   const request = { subscriber: "part", maxInFlight: 1, jobIds: [JOB], ackOnSend: false, reserves: true };
-  const reserving = server.dispatcher.subscribe(request, sink) as Subscription;
-  const ids = [await accept({ jobId: JOB }), await accept({ jobId: JOB }), await accept({ jobId: OTHER })];
-  await until(() => taken.length === 1 && all.calls.length === 1);
-  expect([taken, all.calls.map(({ callId }) => Number(callId))]).toEqual([[ids[0]], [ids[2]]]);
-  server.dispatcher.unsubscribe(reserving, { excused: true });
-  await until(() => all.calls.length === 3);
+  /** Connection of a runner that never finishes a call. */
+  const openSink = () => {
+    const taken: number[] = [];
+    const sink = {
+      write(call: ClaimedCall, onWritten: () => void) {
+        taken.push(call.callId);
+        onWritten();
+        return true;
+      },
+      endForShutdown: () => undefined,
+    };
+    return { taken, sink };
+  };
+  const idsOf = (calls: readonly JobCall[]) => calls.map(({ callId }) => Number(callId));
+
+  test("Its calls go only to streams that reserve it, and to all once the reservation has ended", async () => {
+    const { accept, connect, server } = await startDelivery();
+    const named = await connect().subscribe({ maxInFlight: 10, jobIds: [JOB, OTHER] });
+    const { taken, sink } = openSink();
+    const reserving = server.dispatcher.subscribe(request, sink) as Subscription;
+    const all = await connect().subscribe({ maxInFlight: 10 });
+    const ids = [await accept({ jobId: JOB }), await accept({ jobId: JOB }), await accept({ jobId: OTHER })];
+    const got = () => idsOf([...all.calls, ...named.calls]);
+    await until(() => taken.length === 1 && got().length === 1);
+    expect([taken, got()]).toEqual([[ids[0]], [ids[2]]]);
+    server.dispatcher.unsubscribe(reserving, { excused: true });
+    await until(() => got().length === 3);
+  });
+
+  test("Its calls wait if no stream reserves it, until it is reserved no more", async () => {
+    const { accept, connect, server } = await startDelivery();
+    server.dispatcher.reserve([JOB]);
+    const all = await connect().subscribe({ maxInFlight: 10 });
+    const named = await connect().subscribe({ maxInFlight: 10, jobIds: [JOB] });
+    const waits = await accept({ jobId: JOB });
+    const other = await accept({ jobId: OTHER });
+    await until(() => all.calls.length === 1);
+    expect([idsOf(all.calls), named.calls]).toEqual([[other], []]);
+    server.dispatcher.reserve([]);
+    await until(() => all.calls.length + named.calls.length === 2);
+    expect(idsOf([...all.calls, ...named.calls])).toContain(waits);
+  });
+
+  test("A call that is claimed as the stream that reserves its job ends goes back to the queue", async () => {
+    const store = await openStoreForTest();
+    let end = () => {};
+    const ending: Store = {
+      ...store,
+      async claim(claim) {
+        const answer = await store.claim(claim);
+        if (claim.reserves === true && answer.calls.length > 0) end();
+        return answer;
+      },
+    };
+    const { accept, connect, server } = await startDelivery({ store: ending });
+    const { taken, sink } = openSink();
+    const reserving = server.dispatcher.subscribe(request, sink) as Subscription;
+    end = () => server.dispatcher.unsubscribe(reserving, { excused: true });
+    const all = await connect().subscribe({ maxInFlight: 10 });
+    await connect().subscribe({ maxInFlight: 10, jobIds: [OTHER] });
+    await accept({ jobId: JOB });
+    await until(() => all.calls.length === 1);
+    expect([taken, all.calls[0]?.attempt]).toEqual([[], 2]);
+  });
 });
 
 describe("A job that is held", () => {

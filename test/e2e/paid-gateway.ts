@@ -138,6 +138,8 @@ interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Command that executes the process; default: none. */
   readonly through?: readonly string[];
+  /** Changes the configuration, for later starts too. */
+  readonly edit?: (config: string) => string;
 }
 
 export interface PaidGatewayOptions extends StartOptions {
@@ -165,8 +167,6 @@ export interface PaidGatewayOptions extends StartOptions {
   readonly handle?: JobHandler;
   /** Jobs that its runner takes. Default: all. */
   readonly jobIds?: readonly bigint[];
-  /** Changes the configuration. */
-  readonly edit?: (config: string) => string;
 }
 
 export async function startPaidGateway(options: PaidGatewayOptions): Promise<PaidGateway> {
@@ -174,8 +174,7 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
   const folder = await mkdtemp(join(tmpdir(), "jobgate-money-"));
   const facilitatorProxy = await startFaultProxy({ target: parts.facilitator.url });
   const rpcProxy = options.rpcFaults ? await startFaultProxy({ target: parts.anvil.rpcUrl }) : undefined;
-  const { edit = (config) => config } = options;
-  const config = edit(configOf(options, facilitatorProxy.url, rpcProxy?.url ?? parts.anvil.rpcUrl));
+  let config = configOf(options, facilitatorProxy.url, rpcProxy?.url ?? parts.anvil.rpcUrl);
   const delivered: JobCall[] = [];
   let jobgate: Jobgate;
   let runner: Runner;
@@ -190,7 +189,13 @@ export async function startPaidGateway(options: PaidGatewayOptions): Promise<Pai
       },
     });
   }
-  async function start({ env, through = [], asProcess = env !== undefined }: StartOptions): Promise<void> {
+  async function start({
+    env,
+    through = [],
+    asProcess = env !== undefined,
+    edit = (same) => same,
+  }: StartOptions): Promise<void> {
+    config = edit(config);
     jobgate = asProcess
       ? await startJobgate({ config, folder, through, ...(env && { env }) })
       : await startEmbeddedJobgate({ config, folder, periods, ...(logLevel && { logLevel }) });

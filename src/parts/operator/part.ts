@@ -13,7 +13,11 @@ export const part: Part = {
       const { store, events, telemetry, logger } = host;
       const runners = () => host.runners();
       const configuration = () => host.config;
-      const untaken = new UntakenJobs({ store, runners, configuration, logger, clock: monotonicClock });
+      const untaken = new UntakenJobs({
+        ...{ store, runners, configuration, logger },
+        reserved: () => host.dispatcher.reserved,
+        clock: monotonicClock,
+      });
       const server = new OperatorServer({
         server: host.serverAt(bindAddress),
         tokens: () => host.config.operator.tokens,

@@ -132,7 +132,6 @@ export class OperatorApi implements OperatorMethods {
       );
     }
     const details = await Promise.all(this.#additions.flatMap((one) => one.callDetails?.(call) ?? []));
-    const runners = this.#sources.runners();
     const added = await Promise.all(this.#additions.flatMap((one) => one.timeline?.(call.callId) ?? []));
     const timeline = [...timelineOf(call, payment), ...added.flat()];
     return {
@@ -144,7 +143,8 @@ export class OperatorApi implements OperatorMethods {
       }),
       ...Object.assign({}, ...details),
       waitReasons: waitReasons(call, {
-        ...{ payment, runners },
+        payment,
+        untaken: this.#sources.untaken.filter(),
         ofParts: details.flatMap((one) => one.waitReasons ?? []),
       }),
     };

@@ -22,7 +22,7 @@ export interface OperatorSources {
   readonly rates: () => readonly RateReport[];
   /** Every open stream of a runner, longest connected first. */
   readonly runners: () => readonly RunnerReport[];
-  readonly untaken: Pick<UntakenJobs, "read">;
+  readonly untaken: Pick<UntakenJobs, "read" | "filter">;
   /** The paid jobs for sale. */
   readonly jobs: () => Promise<readonly ListedJob[]>;
   readonly loadMethods: LoadMethods;

@@ -28,20 +28,23 @@ interface Found {
 }
 
 /**
- * Selects the jobs that no stream of this process takes now. A paused stream takes no job, and still reserves its jobs.
+ * Selects the jobs that no stream of this process takes now. A paused stream takes no job.
+ * @param reserved jobs that only streams take that reserve them, whether there are such streams or not
  */
-export function untakenBy(runners: readonly RunnerReport[]): JobIdFilter {
+export function untakenBy(runners: readonly RunnerReport[], reserved: readonly bigint[]): JobIdFilter {
   const taking = runners.filter(({ maxInFlight }) => maxInFlight > 0);
-  const named = new Set(taking.flatMap(({ jobIds }) => jobIds));
-  if (taking.every(({ jobIds }) => jobIds.length > 0)) return { kind: "except", jobIds: [...named] };
-  const reserved = new Set(runners.flatMap(({ reserves, jobIds }) => (reserves ? jobIds : [])));
-  return { kind: "only", jobIds: [...reserved].filter((jobId) => !named.has(jobId)) };
+  const taken = new Set(
+    taking.flatMap(({ jobIds, reserves }) => jobIds.filter((jobId) => reserves || !reserved.includes(jobId))),
+  );
+  if (taking.every(({ jobIds }) => jobIds.length > 0)) return { kind: "except", jobIds: [...taken] };
+  return { kind: "only", jobIds: reserved.filter((jobId) => !taken.has(jobId)) };
 }
 
 /** Finds the jobs that wait and that no runner connected to this process takes, for the API, the metrics and the log. */
 export class UntakenJobs {
   readonly #store: Pick<Store, "countWaiting" | "status">;
   readonly #runners: () => readonly RunnerReport[];
+  readonly #reserved: () => readonly bigint[];
   readonly #configuration: () => Pick<Config, "serviceId" | "x402" | "webhooks">;
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -51,14 +54,17 @@ export class UntakenJobs {
   constructor(options: {
     readonly store: Pick<Store, "countWaiting" | "status">;
     readonly runners: () => readonly RunnerReport[];
+    /** Returns the jobs that only streams take that reserve them. */
+    readonly reserved: () => readonly bigint[];
     readonly configuration: () => Pick<Config, "serviceId" | "x402" | "webhooks">;
     readonly logger: Logger;
     /** Monotonic. */
     readonly clock: Clock;
   }) {
-    const { store, runners, configuration, logger, clock } = options;
+    const { store, runners, reserved, configuration, logger, clock } = options;
     this.#store = store;
     this.#runners = runners;
+    this.#reserved = reserved;
     this.#configuration = configuration;
     this.#logger = logger;
     this.#clock = clock;
@@ -80,9 +86,14 @@ export class UntakenJobs {
     return this.#loop.stop();
   }
 
+  /** Selects the jobs that no stream takes now. */
+  filter(): JobIdFilter {
+    return untakenBy(this.#runners(), this.#reserved());
+  }
+
   /** Returns the jobs by the number of their waiting JobCalls, the highest first. */
   async read(): Promise<UntakenJob[]> {
-    const waiting = await this.#store.countWaiting(untakenBy(this.#runners()));
+    const waiting = await this.#store.countWaiting(this.filter());
     const names = new Map(this.#named().map((job) => [keyOf(job), job.name]));
     return waiting.map((job) => ({ ...job, name: names.get(keyOf(job)) ?? "" }));
   }

@@ -1,27 +1,27 @@
 import type { PaymentRecord } from "../../core/payment.ts";
-import type { RunnerReport } from "../../delivery/subscription.ts";
 import type { CallDetails } from "../../store/contract/operator-lists.ts";
-import { untakenBy } from "./untaken-jobs.ts";
+import type { JobIdFilter } from "../../store/store.ts";
 
 /** Returns why a JobCall waits for its payment or a runner, a sentence for each reason; empty if it does not wait. */
 export function waitReasons(
   call: CallDetails,
   known: {
     readonly payment: PaymentRecord | undefined;
-    readonly runners: readonly RunnerReport[];
+    /** Jobs that no runner takes. */
+    readonly untaken: JobIdFilter;
     /** Reasons that parts give. */
     readonly ofParts: readonly string[];
   },
 ): string[] {
   const { state, dueAt, jobId } = call;
-  const { payment, runners, ofParts } = known;
+  const { payment, untaken, ofParts } = known;
   if (state === "held" && payment !== undefined) return [paymentReason(payment)];
   if (state === "held") return [...ofParts];
   if (state !== "ready") return [];
   const reasons = [
     ...(dueAt === undefined ? [] : [`Its next attempt is due at ${timeText(dueAt)}.`]),
     ...ofParts,
-    ...(isUntaken(jobId, runners) ? [`No runner that is connected here takes job ${jobId}.`] : []),
+    ...(isIn(untaken, jobId) ? [`No runner that is connected here takes job ${jobId}.`] : []),
   ];
   if (reasons.length > 0) return reasons;
   return ["The runners that take its job have no room for another JobCall, or get earlier JobCalls first."];
@@ -33,8 +33,7 @@ function paymentReason({ state, callId }: PaymentRecord): string {
     : "Its payment is not settled yet.";
 }
 
-function isUntaken(jobId: bigint, runners: readonly RunnerReport[]): boolean {
-  const { kind, jobIds } = untakenBy(runners);
+function isIn({ kind, jobIds }: JobIdFilter, jobId: bigint): boolean {
   return jobIds.includes(jobId) === (kind === "only");
 }
 

@@ -79,18 +79,22 @@ describe("The API", () => {
 
 describe("Jobs that no runner takes", () => {
   test("are all jobs except the jobs that runners name, if no runner takes all", () => {
-    expect(untakenBy([])).toEqual({ kind: "except", jobIds: [] });
+    expect(untakenBy([], [])).toEqual({ kind: "except", jobIds: [] });
     const named = [runner({ jobIds: [1n, 2n] }), runner({ jobIds: [2n, 3n] })];
-    expect(untakenBy(named)).toEqual({ kind: "except", jobIds: [1n, 2n, 3n] });
-    expect(untakenBy([...named, runner()])).toEqual({ kind: "only", jobIds: [] });
+    expect(untakenBy(named, [])).toEqual({ kind: "except", jobIds: [1n, 2n, 3n] });
+    expect(untakenBy([...named, runner()], [])).toEqual({ kind: "only", jobIds: [] });
   });
 
-  test("are the jobs of a paused runner, and the jobs that it reserves even beside a runner for all jobs", () => {
-    const paused = runner({ jobIds: [1n, 2n], reserves: true, maxInFlight: 0 });
-    expect(untakenBy([paused])).toEqual({ kind: "except", jobIds: [] });
-    expect(untakenBy([paused, runner()])).toEqual({ kind: "only", jobIds: [1n, 2n] });
-    expect(untakenBy([paused, runner(), runner({ jobIds: [2n] })])).toEqual({ kind: "only", jobIds: [1n] });
-    expect(untakenBy([runner({ maxInFlight: 0 })])).toEqual({ kind: "except", jobIds: [] });
+  test("are the jobs of a paused runner, and reserved jobs even beside runners for all jobs and for these jobs", () => {
+    const reserved = [1n, 2n];
+    const paused = runner({ jobIds: reserved, reserves: true, maxInFlight: 0 });
+    expect(untakenBy([paused], reserved)).toEqual({ kind: "except", jobIds: [] });
+    expect(untakenBy([paused, runner()], reserved)).toEqual({ kind: "only", jobIds: [1n, 2n] });
+    expect(untakenBy([runner({ jobIds: [2n, 3n] })], reserved)).toEqual({ kind: "except", jobIds: [3n] });
+    const reserving = runner({ jobIds: [1n], reserves: true });
+    const others = [runner(), runner({ jobIds: [2n] })];
+    expect(untakenBy([reserving, ...others], reserved)).toEqual({ kind: "only", jobIds: [2n] });
+    expect(untakenBy([runner({ maxInFlight: 0 })], [])).toEqual({ kind: "except", jobIds: [] });
   });
 });
 
@@ -113,6 +117,7 @@ describe("The log and the metric", () => {
         status: () => ({ writable: true, full: false, pending: waiting.length }),
       },
       runners: () => [],
+      reserved: () => [],
       configuration: () => config,
       logger: log.logger,
       clock: () => now,

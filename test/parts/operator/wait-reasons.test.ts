@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { RunnerReport } from "../../../src/delivery/subscription.ts";
+import { untakenBy } from "../../../src/parts/operator/untaken-jobs.ts";
 import { waitReasons } from "../../../src/parts/operator/wait-reasons.ts";
 import type { CallDetails } from "../../../src/store/contract/operator-lists.ts";
 import { openTestStore } from "../../helpers/test-store.ts";
@@ -12,8 +13,21 @@ const call: CallDetails = {
 const runner: RunnerReport = {
   ...{ subscriber: "r", jobIds: [7n], inFlight: 1, maxInFlight: 1, connectedSince: 0, reserves: false },
 };
-const reasons = (details: Partial<CallDetails>, known: Partial<Parameters<typeof waitReasons>[1]> = {}) =>
-  waitReasons({ ...call, ...details }, { payment: undefined, runners: [runner], ofParts: [], ...known });
+const reasons = (
+  details: Partial<CallDetails>,
+  {
+    runners = [runner],
+    reserved = [],
+    ...known
+  }: Partial<Parameters<typeof waitReasons>[1]> & {
+    readonly runners?: readonly RunnerReport[];
+    readonly reserved?: readonly bigint[];
+  } = {},
+) =>
+  waitReasons(
+    { ...call, ...details },
+    { payment: undefined, untaken: untakenBy(runners, reserved), ofParts: [], ...known },
+  );
 
 describe("The reasons why a JobCall waits", () => {
   test("A JobCall that a runner has, or that has ended, has none", () => {
@@ -33,25 +47,21 @@ describe("The reasons why a JobCall waits", () => {
   });
 
   test.each([
-    ["no runner", [], true],
-    ["a runner of all jobs", [{ ...runner, jobIds: [] }], false],
-    ["a paused runner of all jobs", [{ ...runner, jobIds: [], maxInFlight: 0 }], true],
-    ["a runner of another job", [{ ...runner, jobIds: [8n] }], true],
-    [
-      "a runner of all jobs, and one that reserves the job and is paused",
-      [
-        { ...runner, jobIds: [] },
-        { ...runner, maxInFlight: 0, reserves: true },
-      ],
-      true,
-    ],
-  ])("With %s it is said that no runner takes the job only if that is so", (_, runners, isUntaken) => {
-    expect(reasons({}, { runners })).toEqual([
-      isUntaken
-        ? "No runner that is connected here takes job 7."
-        : "The runners that take its job have no room for another JobCall, or get earlier JobCalls first.",
-    ]);
-  });
+    ["no runner", [], [], true],
+    ["a runner of all jobs", [{ ...runner, jobIds: [] }], [], false],
+    ["a paused runner of all jobs", [{ ...runner, jobIds: [], maxInFlight: 0 }], [], true],
+    ["a runner of another job", [{ ...runner, jobIds: [8n] }], [], true],
+    ["a runner of all jobs, while the job is reserved", [{ ...runner, jobIds: [] }], [7n], true],
+  ])(
+    "With %s it is said that no runner takes the job only if that is so",
+    (_, runners, reserved, isUntaken) => {
+      expect(reasons({}, { runners, reserved })).toEqual([
+        isUntaken
+          ? "No runner that is connected here takes job 7."
+          : "The runners that take its job have no room for another JobCall, or get earlier JobCalls first.",
+      ]);
+    },
+  );
 
   test("A JobCall whose payment is not settled waits for it, and one in doubt for the operator", async () => {
     const { store, stop } = await openTestStore();

@@ -33,7 +33,7 @@ export function describeReservedJobs(given: Given): void {
       const limits = [{ jobId: JOB, concurrency: 5 }];
       for (const jobIds of [[], [JOB]]) expect(await claim({ jobIds, limits })).toEqual([]);
       const taken = await claimOne(given.store, { jobIds: [JOB], reserves: true });
-        const lost = { excused: false, suspect: false, maxAttempts: 5, backoff: NO_BACKOFF };
+      const lost = { excused: false, suspect: false, maxAttempts: 5, backoff: NO_BACKOFF };
       await given.store.release(taken, lost);
       given.now += 1;
       for (const jobIds of [[], [JOB]]) expect(await claim({ jobIds, suspects: 5, limits })).toEqual([]);
@@ -52,7 +52,7 @@ export function describeReservedJobs(given: Given): void {
         { jobId: OTHER, waiting: 0 },
       ];
       expect(await ledger().listReservedJobs()).toEqual(listed(1));
-        const retry = { delayMs: 5_000, maxAttempts: 5, backoff: NO_BACKOFF, reason: "busy" };
+      const retry = { delayMs: 5_000, maxAttempts: 5, backoff: NO_BACKOFF, reason: "busy" };
       await given.store.retry(taken, retry);
       expect(await ledger().listReservedJobs()).toEqual(listed(2));
     });
