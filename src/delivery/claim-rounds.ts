@@ -73,8 +73,7 @@ export class ClaimRounds {
     const sorted = [...new Set(jobIds)].sort((left, right) => (left < right ? -1 : 1));
     const key = `${leaseMs} ${reserves ? "reserves " : ""}${sorted.join()}`;
     const claimer =
-      this.#claimers.get(key) ??
-      new Claimer(key, { jobIds: sorted, reserves }, { ...this.#terms, leaseMs });
+      this.#claimers.get(key) ?? new Claimer(key, { jobIds: sorted, reserves }, { ...this.#terms, leaseMs });
     this.#claimers.set(key, claimer);
     claimer.streams.add(stream);
     this.#inTurn.push({ stream, claimer, reserved: reserves ? sorted : [] });

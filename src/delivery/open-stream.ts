@@ -2,10 +2,12 @@ import type { Logger } from "pino";
 import { GatewayError } from "../core/errors.ts";
 import type { GrpcCall } from "../grpc/grpc-call.ts";
 import type { Dispatcher } from "./dispatcher.ts";
+import { InvalidRequestError } from "./runner-requests.ts";
 import type { CallSink, SubscribeRequest, Subscription } from "./subscription.ts";
 
 /**
  * Subscribes a call, until the call is over.
+ * @throws InvalidRequestError for a request that names a job which another stream reserves
  * @throws GatewayError while jobgate shuts down
  */
 export function openStream(
@@ -18,6 +20,7 @@ export function openStream(
   },
 ): Subscription {
   const { request, sink, dispatcher, logger } = options;
+  refuseReserved(request, dispatcher);
   const subscription = dispatcher.subscribe(request, sink);
   if (subscription === undefined) throw shuttingDown();
   // The headers are sent at once, rather than with the first JobCall, so that an idle runner knows that it is connected.
@@ -31,6 +34,16 @@ export function openStream(
     log.info("a runner's stream ended");
   });
   return subscription;
+}
+
+function refuseReserved({ jobIds }: SubscribeRequest, dispatcher: Dispatcher): void {
+  for (const { reserves, subscriber, jobIds: reserved } of dispatcher.report()) {
+    const jobId = reserves ? reserved.find((id) => jobIds.includes(id)) : undefined;
+    if (jobId !== undefined)
+      throw new InvalidRequestError(
+        `job_ids has ${jobId}, a job of ${subscriber}, which no runner gets: leave it out.`,
+      );
+  }
 }
 
 /** Error that ends streams and refuses new streams. */

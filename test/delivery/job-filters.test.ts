@@ -1,3 +1,4 @@
+import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
 import type { Subscription } from "../../src/delivery/subscription.ts";
 import { type JobCall, LeaseStatus } from "../../src/gen/jobgate/v1/runner_pb.ts";
@@ -106,6 +107,16 @@ describe("A reserved job", () => {
     expect([taken, got()]).toEqual([[ids[0]], [ids[2]]]);
     server.dispatcher.unsubscribe(reserving, { excused: true });
     await until(() => got().length === 3);
+  });
+
+  test("A stream that names it is refused while another stream reserves it", async () => {
+    const { connect, server } = await startDelivery();
+    const reserving = server.dispatcher.subscribe(request, openSink().sink) as Subscription;
+    const refusal = { code: status.INVALID_ARGUMENT, details: expect.stringContaining("7, a job of part") };
+    await expect(connect().subscribe({ jobIds: [OTHER, JOB] })).rejects.toMatchObject(refusal);
+    await connect().subscribe({ jobIds: [OTHER] });
+    server.dispatcher.unsubscribe(reserving);
+    await connect().subscribe({ jobIds: [JOB] });
   });
 
   test("Its calls wait if no stream reserves it, until it is reserved no more", async () => {

@@ -248,6 +248,7 @@ export const apiJobKeys: EntryKeys<"jobs"> = {
     }
     const found = tables.apis?.find((table) => table?.name === name);
     return {
+      runBy: `API ${name}`,
       setHeaders: Object.keys(found?.headers ?? {}).map((name) => name.toLowerCase()),
       keys: {
         charge,

@@ -38,7 +38,7 @@ export const part: Part = {
           await reservation
             .apply(next)
             .catch((err: unknown) =>
-              logger.error({ err }, "could not apply which jobs are of APIs: reload again"),
+              logger.error({ err }, "could not release jobs that APIs no longer do: reload again"),
             );
         },
         stop: async () => apis?.stop(),

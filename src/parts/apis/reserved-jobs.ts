@@ -27,7 +27,7 @@ export class JobReservation {
     if (added.length > 0) await this.#ledger.reserveJobs(added);
   }
 
-  /** Lets runners have the JobCalls of jobs that runners do now, and logs jobs whose JobCalls nobody gets. */
+  /** Lets runners have the JobCalls of jobs that runners do now, and logs the other jobs that no API does, if their JobCalls wait. */
   async apply(config: JobTables): Promise<void> {
     const { ofApis, ofRunners } = jobsOf(config);
     const known = await this.#ledger.listReservedJobs();
@@ -39,7 +39,7 @@ export class JobReservation {
       if (waiting > 0 && !ofApis.has(jobId))
         this.#logger.warn(
           { jobId: String(jobId), waiting },
-          "calls wait for an API that is not configured: put their job back, or add it without an api for runners",
+          "calls wait for a job of an API that is not configured: put it back, or configure it without api for runners",
         );
   }
 }

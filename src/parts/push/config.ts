@@ -4,6 +4,7 @@ import { ConfigTable } from "../../config/config-table.ts";
 import type { Place } from "../../config/mistakes.ts";
 import { checkSigningKeys } from "../../config/rules/signing-keys.ts";
 import { checkCredentials } from "../../config/rules/urls.ts";
+import type { ConfigTables } from "../../config/schema.ts";
 import { integer, seconds, secretList, signingKeys, u64 } from "../../config/value-types.ts";
 import { httpUrl, shownUrl } from "../../config/web-types.ts";
 import { isLoopbackHost, isPrivateHost } from "../../core/network-address.ts";
@@ -26,8 +27,12 @@ export type PushTargetConfig = Complete<ReturnType<typeof toTarget>>;
 /** `[[push]]` */
 export const pushTable = ConfigTable.of({
   keys: { push: z.array(target).describe("an array of tables, one for each target").default([]) },
-  check({ push = [] }, { place }) {
-    for (const [i, table] of push.entries()) if (table !== undefined) checkTarget(table, place.at("push", i));
+  check({ push = [] }, { place, tables }) {
+    for (const [i, table] of push.entries()) {
+      if (table === undefined) continue;
+      checkTarget(table, place.at("push", i));
+      checkJobs(table.jobIds, place.at("push", i, "job_ids"), tables);
+    }
   },
   complete: ({ push }): readonly PushTargetConfig[] => push.map(toTarget),
   summary: ({ length }) => (length > 0 ? `push targets: ${length}` : undefined),
@@ -35,6 +40,16 @@ export const pushTable = ConfigTable.of({
 
 function toTarget({ secret, ...rest }: Complete<z.output<typeof target>>) {
   return { ...rest, secrets: secretList(secret) };
+}
+
+/** Reports a job that is not run by runners, because the target would never get its JobCalls. */
+function checkJobs(jobIds: readonly unknown[] = [], place: Place, { jobs = [], claims }: ConfigTables): void {
+  for (const [i, job] of jobs.entries()) {
+    if (job?.jobIndex === undefined || !jobIds.includes(BigInt(job.jobIndex))) continue;
+    const runBy = claims.all("jobs", i).find((claim) => claim.runBy !== undefined)?.runBy;
+    if (runBy !== undefined)
+      place.report(`has ${job.jobIndex}, the job_index of a job of ${runBy}; expected jobs of runners`);
+  }
 }
 
 /** Checks that only the target can read the JobCalls, and that a remote target can recognise jobgate by a signature. */

@@ -244,3 +244,11 @@ test("A stream that is refused or breaks the protocol ends with its status", asy
   stream.send({ subscribe: {} });
   expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
 });
+
+test("A stream that names a job which another stream reserves is refused", async () => {
+  const { connect, server } = await startWorkDelivery();
+  const request = { subscriber: "own", maxInFlight: 1, jobIds: [7n], ackOnSend: false, reserves: true };
+  server.dispatcher.subscribe(request, { write: () => true, endForShutdown: () => undefined });
+  await expect(connect().work({ jobIds: [7n] })).rejects.toThrow("job_ids has 7, a job of own");
+  await connect().work({ jobIds: [8n] });
+});

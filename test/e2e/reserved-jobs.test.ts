@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
+import { mistakesOf, TOKEN, X402 } from "../config/config-folder.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch } from "../helpers/clients.ts";
 import { listenHttp } from "../helpers/http-listener.ts";
@@ -10,7 +11,7 @@ import { startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
 
 const JOB = 10n;
-const WAIT = "calls wait for an API that is not configured";
+const WAIT = "calls wait for a job of an API that is not configured";
 
 /** Paths of the requests that reached the API. */
 const seen: string[] = [];
@@ -71,6 +72,31 @@ url = "${api.url}"
     logged: () => gateway.jobgate.logs.filter((line) => line.includes(WAIT)),
   };
 }
+
+test("A push target of a job of an API is a mistake", async () => {
+  const toml = (jobId: bigint) => `${X402}${TOKEN}
+[[apis]]
+name = "weather"
+url = "http://127.0.0.1:8000"
+[[jobs]]
+job_index = ${JOB}
+route = "GET /climate/{city}"
+mode = "public_paid"
+charge = "before"
+price_wei = "1000000000000000"
+api = "weather"
+[[push]]
+url = "http://127.0.0.1:8001"
+job_ids = [3, ${jobId}]
+`;
+  expect(await mistakesOf(toml(11n))).toEqual([]);
+  expect(await mistakesOf(toml(JOB))).toMatchObject([
+    {
+      place: expect.stringMatching(/ push\[0\]\.job_ids$/),
+      message: "has 10, the job_index of a job of API weather; expected jobs of runners",
+    },
+  ]);
+});
 
 test("Calls of a removed job of an API go to no runner after a reload and kill -9, and to the API once it is back", async () => {
   const given = await startWaiting("Oslo");
