@@ -254,8 +254,8 @@ export class Claims {
     if (request.suspects !== undefined) {
       const wanted = Math.min(request.suspects, limit, limits === undefined ? limit : 1);
       const without = [...except, ...(limits?.full ?? [])];
-      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber), jobIds, without, reserves];
-      const rows = await sql.run(CLAIM_SUSPECTS, values);
+      const values = [wanted, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
+      const rows = await sql.run(CLAIM_SUSPECTS, [...values, jobIds, without, reserves]);
       suspectsLeft = rows.some(({ fate }) => fate === "more");
       for (const row of rows) if (row.fate === "leased") calls.push(claimedCall(row, leaseExpiresAt, true));
       if (calls.length > 0) {

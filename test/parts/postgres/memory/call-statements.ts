@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { RESERVED_JOBS } from "../../../../src/store/modules/modules.ts";
 import type { Row } from "./tables.ts";
 import { arrayOf, isIn, jsonRows, type Statements, zipped } from "./values.ts";
 
@@ -45,9 +46,13 @@ async function take(
 
 const MORE = { call_id: null, fate: "more" };
 
+function reservedJobs(tx: Parameters<Statements[string]>[0]): string[] {
+  return RESERVED_JOBS === undefined ? [] : tx.rows(RESERVED_JOBS.name).map(({ job_id }) => String(job_id));
+}
+
 /** Returns a function that reports whether a job is reserved, and not for a claim that reserves jobs. */
 function reservedIn(tx: Parameters<Statements[string]>[0], reserves: unknown) {
-  const reserved = tx.rows("reserved_jobs").map(({ job_id }) => String(job_id));
+  const reserved = reservedJobs(tx);
   return (jobId: string) => reserves !== true && reserved.includes(jobId);
 }
 
@@ -199,7 +204,7 @@ export const CALL_STATEMENTS: Statements = {
   claim_any: async (tx, values, text) => {
     const limit = Number(values[0]);
     const options = { by: "call_id", limit, text };
-    if (tx.rows("reserved_jobs").length > 0) return [MORE];
+    if (reservedJobs(tx).length > 0) return [MORE];
     return take(tx, await tx.lock("job_calls", ({ state }) => state === "ready", options), values);
   },
   claim_of_jobs: claimWhere((jobId, jobIds) => jobIds.includes(jobId), 7),
