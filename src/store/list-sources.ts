@@ -11,7 +11,7 @@ export interface Source {
   readonly where?: string;
   /** Filters that the index covers. Other filters are checked entry by entry. */
   readonly selects: readonly (keyof CallFilter)[];
-  /** True for a short index that is not in the order of IDs. */
+  /** True for an index that is not in the order of IDs. It is read completely. */
   readonly isUnordered?: boolean;
 }
 
@@ -37,12 +37,17 @@ export function openSources({ state, origin, payer, serviceId, jobId, reason }: 
     isUnordered: true,
   };
   switch (state) {
-    case "held":
-      return ["intent", "unresolved"].map((value) => ({
-        ...PAYMENTS,
-        index: "payments_by_state",
-        keys: [["payment.state", value]],
-      }));
+    case "held": {
+      const forPayments = ["intent", "unresolved"].map(
+        (value): Source => ({
+          ...PAYMENTS,
+          index: "payments_by_state",
+          keys: [["payment.state", value]],
+        }),
+      );
+      const where = "call.state = 'held' AND call.order_key IS NOT NULL";
+      return [...forPayments, { ...calls, index: "job_calls_ordered", where, isUnordered: true }];
+    }
     case "ready": {
       const ready = { ...calls, where: "call.state = 'ready'" };
       if (jobId === undefined) return [{ ...ready, index: "job_calls_ready" }, waiting];

@@ -50,7 +50,7 @@ export interface PaymentFilter extends ListFilter {
 }
 
 /**
- * - `held`: waits for its payment.
+ * - `held`: waits for its payment, or for its key.
  * - `ready`: waits for a runner, or for a retry.
  * - `leased`: a runner has it.
  * - `done`: acked.

@@ -6756,7 +6756,7 @@ export const CallState = {
   UNSPECIFIED: 0,
 
   /**
-   * Waits for its payment.
+   * Waits for its payment, or for its key of order_by.
    *
    * @generated from enum value: CALL_STATE_HELD = 1;
    */

@@ -7,6 +7,8 @@ import {
   claimOne,
   LEASE_MS,
   NO_BACKOFF,
+  paidCall,
+  paymentIntent,
   webhookCall,
 } from "../../../store/store-fixtures.ts";
 
@@ -49,6 +51,27 @@ export function describePausedKeys(given: Given): void {
       expect(idsOf(await claim())).toEqual([a2]);
       expect(await ledger().listHeldKeys(10)).toEqual([]);
       expect(await ledger().resumeKey(A)).toBe(false);
+    });
+
+    test("Lists its JobCalls as held, newest first and page by page, beside calls that wait for payments", async () => {
+      const [a1, a2] = [await accept("a"), await accept("a")];
+      await accept("b");
+      await pause();
+      const begun = await given.store.beginPayment(paymentIntent(1), paidCall());
+      const held = async (filter = {}) => {
+        const { items } = await given.store.listCalls({ state: "held", limit: 2, ...filter });
+        expect(items.map(({ state }) => state)).toEqual(items.map(() => "held"));
+        return idsOf(items);
+      };
+      const paid = begun.kind === "begun" ? begun.callId : expect.fail();
+      expect(await held()).toEqual([paid, a2]);
+      expect(await held({ before: a2 })).toEqual([a1]);
+      expect(await held({ origin: "webhook" })).toEqual([a2, a1]);
+      expect(await held({ origin: "x402" })).toEqual([paid]);
+      expect(await held({ jobId: 99n })).toEqual([]);
+      await ledger().resumeKey(A);
+      expect(await held()).toEqual([paid, a2]);
+      expect(await held({ before: a2 })).toEqual([]);
     });
 
     test("Lets a JobCall that is out finish, and readies no other one", async () => {
