@@ -6,5 +6,6 @@ export { VIEW as channels } from "../parts/channels/view/channels.tsx";
 export { VIEW as flow } from "../parts/flow/view/held-keys.tsx";
 export { VIEW as pausing } from "../parts/pausing/view/pausing.tsx";
 export { VIEW as paymentAlerts } from "../parts/payment-alerts/view/alerts.tsx";
+export { VIEW as refunds } from "../parts/refunds/view/refunds.tsx";
 export { VIEW as resend } from "../parts/resend/view/resend.tsx";
 export { VIEW as search } from "../parts/search/view/search.tsx";

@@ -1,6 +1,6 @@
 import type { FunctionComponent } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { GetCallResponse } from "../../gen/jobgate/v1/operator_pb.ts";
+import type { Event, GetCallResponse, Payment } from "../../gen/jobgate/v1/operator_pb.ts";
 
 /** View and filters that the address names: `#/jobs?state=dead`. */
 export interface Route {
@@ -22,6 +22,10 @@ export interface PartView {
   readonly View?: FunctionComponent<{ filters: Filters }>;
   /** Shows the part's facts about one JobCall, below all other facts. */
   readonly BelowCall?: FunctionComponent<GetCallResponse>;
+  /** Shows the part's facts about the payment of one JobCall, below the payment. */
+  readonly BelowPayment?: FunctionComponent<GetCallResponse>;
+  /** Shows the part's state of a payment, beside the state of the payment. */
+  readonly OfPayment?: FunctionComponent<Pick<Payment, "refundState">>;
   /** Component that is shown beside every view. */
   readonly Anywhere?: FunctionComponent;
   /** Component that is shown above every view. */
@@ -30,6 +34,26 @@ export interface PartView {
   readonly useAttention?: () => readonly Attention[];
   /** Shown with the name of a job, where one job is shown. */
   readonly OfJob?: FunctionComponent<{ readonly jobId: bigint }>;
+  /** Describes an event that only the part knows. */
+  readonly describeEvent?: (event: Event) => PartEvent | undefined;
+}
+
+/** An event in words. */
+export interface EventText {
+  /** Stage that colours the state. */
+  readonly stage: "waiting" | "running" | "done" | "dead" | "unsure";
+  readonly state: string;
+  readonly detail: string;
+  /** Progress that the runner reported. */
+  readonly percent?: number;
+}
+
+/** An event that only a part knows, in words. */
+export interface PartEvent extends EventText {
+  /** First part of the keys of the queries whose answers the event changes. */
+  readonly topic: string;
+  /** Text to announce, if the event needs attention. */
+  readonly announcement?: string | undefined;
 }
 
 /** Trouble that the operator should decide about or repair. */

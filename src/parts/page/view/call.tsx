@@ -28,7 +28,6 @@ import { amountOf, describeEvent } from "./events.ts";
 import { CallBadge } from "./jobs.tsx";
 import { PART_VIEWS } from "./part-views.ts";
 import { Amount, PaymentBadge } from "./payments.tsx";
-import { RefundPanel } from "./refunds.tsx";
 
 /** Characters of a body that are shown. */
 const MAX_BODY_CHARS = 10_000;
@@ -44,7 +43,7 @@ export function CallPage({ callId: text }: { callId: string }) {
     return create(GetCallResponseSchema, payment && { payment });
   });
   if (found === undefined) return <p class="empty">…</p>;
-  const { call, payment, refund, timeline, metadata } = found;
+  const { call, payment, timeline, metadata } = found;
   if (call === undefined && payment === undefined)
     return <p class="panel">There is no call {text}: it never was, or it was pruned.</p>;
   return (
@@ -56,9 +55,8 @@ export function CallPage({ callId: text }: { callId: string }) {
           {timeline.length > 0 && <Timeline events={timeline} />}
         </div>
         <div class="stack">
-          {refund && <RefundPanel refund={refund} />}
           {payment && <PaymentPanel payment={payment} />}
-          {payment && call && !refund && <NoRefund call={call} payment={payment} />}
+          {PART_VIEWS.map(({ path, BelowPayment }) => BelowPayment && <BelowPayment key={path} {...found} />)}
           {Object.keys(metadata).length > 0 && (
             <section class="panel" aria-labelledby="metadata">
               <h2 id="metadata">Metadata</h2>
@@ -218,21 +216,6 @@ function PaymentPanel({ payment }: { payment: Payment }) {
           Look for the nonce on the token's chain, then decide (--as paid or not-paid):
         </Hint>
       )}
-    </section>
-  );
-}
-
-/** Explanation why a paid call has no refund to send, and how to give its money back then. */
-function NoRefund({ call: { state }, payment }: { call: Call; payment: Payment }) {
-  if (payment.state !== PaymentState.SETTLED || state !== CallState.DONE) return null;
-  return (
-    <section class="panel" aria-labelledby="no-refund">
-      <h2 id="no-refund">Refund</h2>
-      <p class="muted">
-        jobgate pays back jobs that failed, and this one is done. To give the money back all the same, send{" "}
-        <Amount {...payment} /> on <NetworkName network={payment.network} /> to the payer from a wallet of
-        your own. The books of jobgate do not have that transfer.
-      </p>
     </section>
   );
 }

@@ -1,18 +1,9 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { type Event, PaymentState, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
+import { type Event, PaymentState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, grouped } from "../../../page/shared/format.js";
 import { type JobKey, SECOND_MS } from "../../../page/tools/format.tsx";
-import { refundState } from "./refunds.tsx";
-
-/** An event in words. */
-interface EventText {
-  /** Stage that colours the state. */
-  readonly stage: "waiting" | "running" | "done" | "dead" | "unsure";
-  readonly state: string;
-  readonly detail: string;
-  /** Progress that the runner reported. */
-  readonly percent?: number;
-}
+import type { EventText, PartEvent } from "../../../page/tools/route.ts";
+import { PART_VIEWS } from "./part-views.ts";
 
 /** Stage and name of each outcome of a payment. */
 const OUTCOMES: Readonly<Record<number, readonly [EventText["stage"], string]>> = {
@@ -22,7 +13,8 @@ const OUTCOMES: Readonly<Record<number, readonly [EventText["stage"], string]>> 
   [PaymentState.RELEASED]: ["done", "not charged"],
 };
 
-export function describeEvent({ what }: Event): EventText {
+export function describeEvent(event: Event): EventText {
+  const { what } = event;
   const detail = "";
   switch (what.case) {
     case "accepted":
@@ -55,27 +47,26 @@ export function describeEvent({ what }: Event): EventText {
       const [stage, name] = OUTCOMES[state] ?? ["unsure", "unresolved"];
       return { stage, state: name, detail: reason };
     }
-    case "refundChanged": {
-      const { state, reason } = what.value;
-      const { stage = "unsure", name = "?" } = refundState(state) ?? {};
-      return { stage, state: `refund ${name.toLowerCase()}`, detail: reason };
-    }
-    case undefined:
-      return { stage: "waiting", state: "?", detail };
+    default:
+      return partEvent(event) ?? { stage: "waiting", state: "?", detail };
   }
 }
 
-/** Amount of an event about a payment or a refund. */
+/** Finds the words of a part for an event that only the part knows. */
+export function partEvent(event: Event): PartEvent | undefined {
+  return PART_VIEWS.flatMap(({ describeEvent }) => describeEvent?.(event) ?? [])[0];
+}
+
+/** Amount of an event about money. */
 export function amountOf({ what }: Event): string {
   return what.value !== undefined && "amountText" in what.value ? grouped(what.value.amountText) : "";
 }
 
 /** Text to announce for events that need attention. */
-export function announcementOf({ callId, what }: Event): string | undefined {
+export function announcementOf(event: Event): string | undefined {
+  const { callId, what } = event;
   if (what.case === "deadLettered") return `Call ${callId} is a dead letter: ${what.value.reason}.`;
-  if (what.case === "refundChanged" && what.value.state === RefundState.REFUND_FAILED)
-    return `The refund of ${what.value.amountText} for call ${callId} failed.`;
-  if (what.case !== "paymentDecided") return undefined;
+  if (what.case !== "paymentDecided") return partEvent(event)?.announcement;
   const { state, amountText } = what.value;
   if (state === PaymentState.SETTLED) return `Payment of ${amountText} for call ${callId}.`;
   if (state === PaymentState.UNRESOLVED)

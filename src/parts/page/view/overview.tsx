@@ -1,7 +1,6 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { countText, plural } from "../../../page/shared/format.js";
 import { client, useAnswer, useEndpoints, useRates, useTotals } from "../../../page/tools/client.ts";
 import { Hint, Table } from "../../../page/tools/controls.tsx";
@@ -21,7 +20,6 @@ import type { Flow, FlowingCall } from "./events.ts";
 import { NoJobs } from "./jobs.tsx";
 import { PART_VIEWS } from "./part-views.ts";
 import { usePaymentsToLookAt } from "./payments.tsx";
-import { refundsIn } from "./refunds.tsx";
 
 /** First view: problems for the operator, queue depths, and JobCalls in progress. */
 export function Overview({ flow, filters }: { flow: Flow; filters: Filters }) {
@@ -51,15 +49,10 @@ function Attention() {
   const rates = useRates().data?.rates;
   const unusable = rates?.filter(({ usable }) => !usable) ?? [];
   const count = look?.items.length ?? 0;
-  const { data: totals } = useTotals();
-  const refunds = [
-    { state: "owed", count: refundsIn(totals, RefundState.OWED), text: "owed" },
-    { state: "refund_failed", count: refundsIn(totals, RefundState.REFUND_FAILED), text: "failed" },
-  ].filter(({ count }) => count > 0n);
   const untaken = useUntakenJobs() ?? [];
   const nameOf = useJobName();
   const ofParts = PART_VIEWS.flatMap(({ useAttention }) => useAttention?.() ?? []);
-  const isQuiet = [untaken, unusable, refunds, ofParts].every(({ length }) => length === 0) && count === 0;
+  const isQuiet = [untaken, unusable, ofParts].every(({ length }) => length === 0) && count === 0;
   if (isQuiet) return null;
   return (
     <p class="notice warn">
@@ -82,11 +75,6 @@ function Attention() {
           a look
         </a>
       )}{" "}
-      {refunds.map(({ state, count, text }) => (
-        <a key={state} href={href("refunds", { state })}>
-          {plural(Number(count), "refund")} {text}
-        </a>
-      ))}{" "}
       {ofParts.map(({ to, text }) => (
         <a key={text} href={to}>
           {text}

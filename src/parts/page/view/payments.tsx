@@ -29,7 +29,7 @@ import {
 } from "../../../page/tools/lists.tsx";
 import type { Filters } from "../../../page/tools/route.ts";
 import { NoJobs } from "./jobs.tsx";
-import { refundState } from "./refunds.tsx";
+import { PART_VIEWS } from "./part-views.ts";
 import { RefusedPayments } from "./refused-payments.tsx";
 
 /** Age at which an operator should look at an undecided payment, because a decision usually takes seconds. */
@@ -46,25 +46,16 @@ const PAYMENT_STATES = {
   unresolved: { state: PaymentState.UNRESOLVED, name: "Unresolved", stage: "unsure" },
 } as const;
 
-/** State of a payment, and of its refund if it has one. */
-export function PaymentBadge({
-  state,
-  transaction,
-  refundState: refund,
-}: Pick<Payment, "state" | "transaction" | "refundState">) {
+/** State of a payment, and what parts say of it. */
+export function PaymentBadge(payment: Pick<Payment, "state" | "transaction" | "refundState">) {
+  const { state, transaction } = payment;
   const isUncharged = state === PaymentState.FAILED || state === PaymentState.RELEASED;
   if (isUncharged && transaction !== "") return <Badge stage="unsure">Paid elsewhere</Badge>;
   const known = Object.values(PAYMENT_STATES).find((one) => one.state === state);
-  const { name = "", stage = "unsure" } = refundState(refund) ?? {};
   return (
     <>
       <Badge stage={known?.stage ?? "unsure"}>{known?.name ?? "?"}</Badge>
-      {name && (
-        <>
-          {" "}
-          <Badge stage={stage}>Refund {name.toLowerCase()}</Badge>
-        </>
-      )}
+      {PART_VIEWS.map(({ path, OfPayment }) => OfPayment && <OfPayment key={path} {...payment} />)}
     </>
   );
 }

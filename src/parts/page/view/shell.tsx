@@ -1,6 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Event } from "../../../gen/jobgate/v1/operator_pb.ts";
 import { announce, announceEvent } from "../../../page/shared/announce.js";
 import { countText } from "../../../page/shared/format.js";
 import {
@@ -18,12 +19,11 @@ import { type Filters, href, useRoute } from "../../../page/tools/route.ts";
 import { CallPage } from "./call.tsx";
 import { DeadLetters } from "./dead-letters.tsx";
 import { Endpoints } from "./endpoints.tsx";
-import { announcementOf, Flow } from "./events.ts";
+import { announcementOf, Flow, partEvent } from "./events.ts";
 import { Jobs } from "./jobs.tsx";
 import { Overview } from "./overview.tsx";
 import { PART_VIEWS, withPartViews } from "./part-views.ts";
 import { Payments } from "./payments.tsx";
-import { Refunds } from "./refunds.tsx";
 import { Settings } from "./settings.tsx";
 import { followTail } from "./tail.ts";
 
@@ -31,7 +31,6 @@ const VIEWS = withPartViews({
   "": "Overview",
   jobs: "Jobs",
   payments: "Payments",
-  refunds: "Refunds",
   "dead-letters": "Dead letters",
   endpoints: "Endpoints",
   settings: "Settings",
@@ -140,8 +139,6 @@ function contentOf(view: string, item: string, filters: Filters, flow: Flow) {
       return <CallPage key={item} callId={item} />;
     case "payments":
       return <Payments filters={filters} />;
-    case "refunds":
-      return <Refunds filters={filters} />;
     case "dead-letters":
       return <DeadLetters filters={filters} />;
     case "endpoints":
@@ -235,7 +232,7 @@ function useEvents(flow: Flow, onRefused: () => void): boolean {
         if (event === undefined || isPast) return;
         const text = announcementOf(event);
         if (text !== undefined) announceEvent(text);
-        refresh(["totals", "calls", "call", ...(TOPICS[event.what.case ?? ""] ?? [])]);
+        refresh(["totals", "calls", "call", ...topicsOf(event)]);
       },
     });
     return () => closed.abort();
@@ -254,8 +251,12 @@ const TOPICS: Readonly<Record<string, readonly string[]>> = {
   deadLettered: ["dead-letters", "runners"],
   dropped: ["dead-letters"],
   retried: ["dead-letters", "runners"],
-  refundChanged: ["refunds"],
 };
+
+function topicsOf(event: Event): readonly string[] {
+  const { topic } = partEvent(event) ?? {};
+  return topic === undefined ? (TOPICS[event.what.case ?? ""] ?? []) : [topic];
+}
 
 /** Returns a function that repeats queries, soon and together. */
 function refresher(): (topics: readonly string[]) => void {

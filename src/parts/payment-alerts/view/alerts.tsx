@@ -108,4 +108,4 @@ function useAttention() {
   }));
 }
 
-export const VIEW: PartView = { path: PATH, title: "Alerts", after: "refunds", View: Alerts, useAttention };
+export const VIEW: PartView = { path: PATH, title: "Alerts", after: "payments", View: Alerts, useAttention };

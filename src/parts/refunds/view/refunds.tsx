@@ -1,11 +1,20 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { type GetTotalsResponse, type Refund, RefundState } from "../../../gen/jobgate/v1/operator_pb.ts";
-import { grouped, momentText } from "../../../page/shared/format.js";
+import {
+  CallState,
+  type Event,
+  type GetCallResponse,
+  type GetTotalsResponse,
+  type Payment,
+  PaymentState,
+  type Refund,
+  RefundState,
+} from "../../../gen/jobgate/v1/operator_pb.ts";
+import { grouped, momentText, plural } from "../../../page/shared/format.js";
 import { client, useAction, useAnswer, useTotals } from "../../../page/tools/client.ts";
 import { Hint, Problem, useConfirm } from "../../../page/tools/controls.tsx";
 import { Ago, Badge, CallLink, Facts, NetworkName, OnChain, SECOND_MS } from "../../../page/tools/format.tsx";
 import { Listing, readEntries, StateLinks } from "../../../page/tools/lists.tsx";
-import type { Filters } from "../../../page/tools/route.ts";
+import { type Filters, href, type PartEvent, type PartView } from "../../../page/tools/route.ts";
 
 /** States in the address, their names, and the stage that colours them. */
 const REFUND_STATES = {
@@ -17,18 +26,18 @@ const REFUND_STATES = {
 } as const;
 
 /** Finds the name and the stage of a state. */
-export function refundState(state: RefundState) {
+function refundState(state: RefundState) {
   return Object.values(REFUND_STATES).find((one) => one.state === state);
 }
 
 /** Counts the refunds of all tokens in one state. */
-export function refundsIn(totals: GetTotalsResponse | undefined, state: RefundState): bigint {
+function refundsIn(totals: GetTotalsResponse | undefined, state: RefundState): bigint {
   const sums = totals?.refunds.filter((sum) => sum.state === state) ?? [];
   return sums.reduce((count, { refunds }) => count + refunds, 0n);
 }
 
 /** Money to give back for failed jobs. */
-export function Refunds({ filters }: { filters: Filters }) {
+function Refunds({ filters }: { filters: Filters }) {
   const { state = "", before } = filters;
   const { data: totals } = useTotals();
   const answer = useAnswer(["refunds", JSON.stringify(filters)], 10 * SECOND_MS, (options) =>
@@ -93,8 +102,40 @@ export function Refunds({ filters }: { filters: Filters }) {
   );
 }
 
+/** The state of a payment's refund. */
+function PaymentRefund({ refundState: state }: Pick<Payment, "refundState">) {
+  const known = refundState(state);
+  if (known === undefined) return null;
+  return (
+    <>
+      {" "}
+      <Badge stage={known.stage}>Refund {known.name.toLowerCase()}</Badge>
+    </>
+  );
+}
+
+function CallRefund({ call, payment, refund }: GetCallResponse) {
+  if (refund !== undefined) return <RefundPanel refund={refund} />;
+  const isDone = call?.state === CallState.DONE && payment?.state === PaymentState.SETTLED;
+  return isDone ? <NoRefund payment={payment} /> : null;
+}
+
+/** Explanation why a paid call has no refund to send, and how to give its money back then. */
+function NoRefund({ payment: { amountText, network } }: { payment: Payment }) {
+  return (
+    <section class="panel" aria-labelledby="no-refund">
+      <h2 id="no-refund">Refund</h2>
+      <p class="muted">
+        jobgate pays back jobs that failed, and this one is done. To give the money back all the same, send{" "}
+        {grouped(amountText)} on <NetworkName network={network} /> to the payer from a wallet of your own. The
+        books of jobgate do not have that transfer.
+      </p>
+    </section>
+  );
+}
+
 /** Refund on the page of its call. */
-export function RefundPanel({ refund }: { refund: Refund }) {
+function RefundPanel({ refund }: { refund: Refund }) {
   const { decide, problem, dialog } = useDecision();
   const { payer, network, asset, transaction, createdAt, updatedAt } = refund;
   const onChain = (kind: "account" | "transaction", text: string) => (
@@ -223,3 +264,35 @@ function useDecision() {
     });
   return { decide, problem, dialog };
 }
+
+function describeEvent({ callId, what }: Event): PartEvent | undefined {
+  if (what.case !== "refundChanged") return undefined;
+  const { state, reason, amountText } = what.value;
+  const { stage = "unsure", name = "?" } = refundState(state) ?? {};
+  const hasFailed = state === RefundState.REFUND_FAILED;
+  return {
+    ...{ stage, state: `refund ${name.toLowerCase()}`, detail: reason, topic: "refunds" },
+    announcement: hasFailed ? `The refund of ${amountText} for call ${callId} failed.` : undefined,
+  };
+}
+
+/** Refunds that the operator should decide about or repair. */
+function useAttention() {
+  const { data: totals } = useTotals();
+  return (["owed", "refund_failed"] as const).flatMap((state) => {
+    const count = refundsIn(totals, REFUND_STATES[state].state);
+    const text = `${plural(Number(count), "refund")} ${REFUND_STATES[state].name.toLowerCase()}`;
+    return count > 0n ? [{ to: href("refunds", { state }), text }] : [];
+  });
+}
+
+export const VIEW: PartView = {
+  path: "refunds",
+  title: "Refunds",
+  after: "payments",
+  View: Refunds,
+  OfPayment: PaymentRefund,
+  BelowPayment: CallRefund,
+  useAttention,
+  describeEvent,
+};
