@@ -106,7 +106,7 @@ const READY_JOBS = `SELECT (SELECT min(job_id) FROM jobgate.job_calls WHERE stat
           FROM job WHERE id IS NOT NULL`;
 const CLAIM_ALL_BUT = claimOfJobs("claim_all_but", {
   cte: READY_JOBS,
-  where: `id IS NOT NULL AND NOT id = ANY ($6::text[]) AND ${isOpenTo("FALSE", "id")}`,
+  where: `id IS NOT NULL AND NOT id = ANY ($6::text[]) AND ${isOpenTo("$8::boolean", "id")}`,
 });
 
 // $8 whether $6 lists the jobs to claim, instead of the jobs to leave out · $9, $10 limited jobs, and what is left of each ·
@@ -264,7 +264,7 @@ export class Claims {
       }
     }
     let width = limit;
-    let isOfAny = limits === undefined && jobIds.length === 0 && except.length === 0;
+    let isOfAny = limits === undefined && jobIds.length === 0 && except.length === 0 && !reserves;
     let goesOn = limit > 0;
     while (goesOn) {
       const values = [limit - calls.length, now, leaseExpiresAt, maxAttempts, storable(subscriber)];
@@ -274,7 +274,7 @@ export class Claims {
           ? sql.run(CLAIM_OF_JOBS, [...values, jobIds, width, reserves])
           : isOfAny
             ? sql.run(CLAIM_ANY, values)
-            : sql.run(CLAIM_ALL_BUT, [...values, except, width]));
+            : sql.run(CLAIM_ALL_BUT, [...values, except, width, reserves]));
       const taken = rows.flatMap((row) =>
         row.fate === "leased" ? claimedCall(row, leaseExpiresAt, false) : [],
       );
