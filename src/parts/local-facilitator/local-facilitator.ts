@@ -158,7 +158,7 @@ export class LocalFacilitator implements Facilitator, BackgroundService {
     const settler = payment && this.#networks.get(payment.network);
     if (payment === undefined || settler === undefined)
       return { kind: "invalid", reason: "unsupported_scheme" };
-    const signer = settler.signerOf({ ...payment, deadlineMs: 0 });
+    const signer = settler.signerOf(payment);
     const { payload, requirements } = payment;
     const [verdict] = await Promise.all([
       this.#schemeOf(payment, signer).then((scheme) => scheme.verify(payload, requirements)),

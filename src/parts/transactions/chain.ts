@@ -1,5 +1,6 @@
 import { ChainClient, chainIdOf } from "../../chain/chain-client.ts";
 import { asHex, asNumber, RpcError, toHex } from "../../chain/rpc.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import type { Telemetry } from "../../core/telemetry.ts";
 import type { RawLog } from "../../x402/settlement/chain-logs.ts";
 
@@ -29,10 +30,17 @@ const BALANCE_OF = "0x70a08231";
 /** Tip where the node does not propose one: 0.001 gwei. */
 const DEFAULT_TIP_WEI = 1_000_000n;
 
+/** Age up to which the node's tip is used. */
+const TIP_AGE_MS = 1_000;
+const MAX_PLAIN_ACCOUNTS = 1_000;
+
 /** One chain, with the calls that it takes to send transactions and to follow them. */
 export class SettlerChain {
   readonly chainId: number;
   readonly #client: ChainClient;
+  /** Times at which accounts had no code. */
+  readonly #plainAt = boundedCache<string, number>(MAX_PLAIN_ACCOUNTS);
+  #tip: { readonly wei: bigint; readonly readAt: number } | undefined;
 
   constructor(parts: {
     readonly network: string;
@@ -59,8 +67,13 @@ export class SettlerChain {
     return asHex(await this.#call("eth_call", [call, "latest"]));
   }
 
-  async code(address: string): Promise<`0x${string}`> {
-    return asHex(await this.#call("eth_getCode", [address, "latest"])) as `0x${string}`;
+  /** @param plainAgeMs age up to which an answer that the account has no code is used */
+  async code(address: string, plainAgeMs = 0): Promise<`0x${string}`> {
+    const readAt = performance.now();
+    if (readAt - (this.#plainAt.get(address) ?? Number.NEGATIVE_INFINITY) < plainAgeMs) return "0x";
+    const code = asHex(await this.#call("eth_getCode", [address, "latest"])) as `0x${string}`;
+    if (code === "0x") this.#plainAt.set(address, readAt);
+    return code;
   }
 
   async balance(address: string): Promise<bigint> {
@@ -82,8 +95,15 @@ export class SettlerChain {
     };
   }
 
-  /** Tip for each unit of gas that the node proposes, in wei. */
+  /** Tip for each unit of gas that the node proposes, in wei, at most a second old. */
   async tip(): Promise<bigint> {
+    const readAt = performance.now();
+    if (this.#tip === undefined || readAt - this.#tip.readAt >= TIP_AGE_MS)
+      this.#tip = { wei: await this.#readTip(), readAt };
+    return this.#tip.wei;
+  }
+
+  async #readTip(): Promise<bigint> {
     try {
       return asNumber(await this.#call("eth_maxPriorityFeePerGas", []));
     } catch (error) {

@@ -108,12 +108,13 @@ export class NetworkSettler implements BackgroundService {
   signerOf(payment: {
     readonly reference: string;
     readonly validBefore: number;
-    readonly deadlineMs: number;
+    readonly deadlineMs?: number;
     readonly amount: bigint;
     readonly sender?: string | undefined;
   }): PaymentSigner {
     return new PaymentSigner({
       sender: undefined,
+      deadlineMs: undefined,
       ...payment,
       chain: this.chain,
       transactions: this.#transactions,

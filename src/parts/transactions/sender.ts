@@ -9,7 +9,12 @@ import { BATCH, type BatchSigner, RETRY_MS, type Signature } from "./batch.ts";
 import type { Head, SettlerChain } from "./chain.ts";
 import type { Changes } from "./changes.ts";
 import { hashesOf, type Sent, SentTransactions, type SignedRecord } from "./sent-transactions.ts";
-import type { TransactionEnd, TransactionJournal, TransactionRecord } from "./store/journal.ts";
+import type {
+  OpenTransactions,
+  TransactionEnd,
+  TransactionJournal,
+  TransactionRecord,
+} from "./store/journal.ts";
 
 interface Parts {
   readonly network: string;
@@ -30,13 +35,18 @@ interface Parts {
 /** Time for which the network's lock is held, and after which it is renewed. */
 const HELD_MS = 10_000;
 const RENEW_MS = 3_000;
-/** First and longest time between checks of the chain while a transaction waits to be mined. */
-const FIRST_LOOK_MS = 25;
+/** Time from the answer to a broadcast to the first check of the chain, because no chain mines the transaction at once. */
+const FIRST_LOOK_MS = 3;
+/** Growth of the time between checks while a transaction waits to be mined, and the longest such time. */
+const LOOK_FACTOR = 2;
 const LONGEST_LOOK_MS = 500;
+/** Age up to which a known newest block is used to follow transactions. An older block only makes them look younger. */
+const HEAD_AGE_MS = 250;
 /** Time between checks while transactions are mined but not final. */
 const FINAL_LOOK_MS = 2_000;
 /** Time between checks for transactions that other processes queue. */
 const SHARED_QUEUE_MS = 200;
+const NOTHING_QUEUED: OpenTransactions = { transactions: [], lastNonces: [] };
 /** Most queued transactions that one step reads: more than it signs, because some may have to wait. */
 const QUEUE_PAGE = 4 * BATCH;
 
@@ -50,6 +60,11 @@ export class Sender implements BackgroundService {
   /** Undefined while another process owns the network, and after a failed write, so that the journal is read anew. */
   #sent: SentTransactions | undefined;
   #lookMs = FIRST_LOOK_MS;
+  #head: { readonly block: Head; readonly readAtMs: number } | undefined;
+  /** Number of calls that announced a change of the queue. */
+  #announced = 0;
+  /** When the queue was last known to be empty, and the number of announced changes at that time. */
+  #empty: { readonly announced: number; readonly atMs: number } | undefined;
   readonly #broadcasts = new Set<Promise<void>>();
   readonly #lock: LeaseLock;
   readonly #loop: BackgroundLoop;
@@ -86,6 +101,7 @@ export class Sender implements BackgroundService {
 
   /** Checks the queue now. */
   poke(): void {
+    this.#announced += 1;
     this.#loop.wake();
   }
 
@@ -105,24 +121,47 @@ export class Sender implements BackgroundService {
 
   /** @returns time until the next step */
   async #step(): Promise<number> {
-    const { journal, network, chain, signer, isShared } = this.#parts;
+    const { signer, isShared, clock } = this.#parts;
     if (!(await this.#hold())) return RETRY_MS;
-    const queue = await journal.listOpenTransactions(network, { state: "queued", limit: QUEUE_PAGE });
+    const seen = { announced: this.#announced, atMs: clock() };
+    const queue = await this.#listQueued(seen);
+    const queued = queue.transactions.length;
     const idleMs = isShared ? SHARED_QUEUE_MS : RENEW_MS;
-    if (queue.transactions.length === 0 && this.#sent?.size === 0) return idleMs;
+    if (queued === 0 && this.#sent?.size === 0) return idleMs;
 
-    const head = await chain.head();
+    const head = await this.#readHead(queued > 0 ? 0 : HEAD_AGE_MS);
     const sent = this.#sent ?? (await this.#load(head));
     const { signatures, ends } = await signer.signQueued(queue, sent, head);
     await this.#end(sent, ends);
+    const waited = sent.unmined().length;
     await this.#journalAndBroadcast(signatures, sent, head);
-    await this.#follow(sent, head);
-    const left = queue.transactions.length - ends.length - signatures.length;
+    const left = queued - ends.length - signatures.length;
+    if (queued > 0 && queued < QUEUE_PAGE && left === 0) this.#empty = seen;
+    // A step after the answer to the broadcast follows the transaction.
+    if (waited > 0 || signatures.length === 0) await this.#follow(sent, head);
     if (sent.unmined().length > 0) {
-      this.#lookMs = Math.min(this.#lookMs * 1.5, LONGEST_LOOK_MS);
+      this.#lookMs = Math.min(this.#lookMs * LOOK_FACTOR, LONGEST_LOOK_MS);
       return Math.min(this.#lookMs, idleMs);
     }
     return Math.min(left > 0 ? RETRY_MS : FINAL_LOOK_MS, idleMs);
+  }
+
+  /** Reads the queue, unless it is known to be empty: a read takes a fiftieth of a payment's CPU. */
+  async #listQueued(now: { readonly announced: number; readonly atMs: number }): Promise<OpenTransactions> {
+    const { journal, network, isShared } = this.#parts;
+    const isEmpty = this.#empty?.announced === now.announced && now.atMs - this.#empty.atMs < RENEW_MS;
+    if (isEmpty && !isShared) return NOTHING_QUEUED;
+    const queue = await journal.listOpenTransactions(network, { state: "queued", limit: QUEUE_PAGE });
+    this.#empty = queue.transactions.length === 0 ? now : undefined;
+    return queue;
+  }
+
+  async #readHead(ageMs: number): Promise<Head> {
+    const { chain, clock } = this.#parts;
+    const readAtMs = clock();
+    if (this.#head === undefined || readAtMs - this.#head.readAtMs >= ageMs)
+      this.#head = { block: await chain.head(), readAtMs };
+    return this.#head.block;
   }
 
   async #hold(): Promise<boolean> {
@@ -201,7 +240,7 @@ export class Sender implements BackgroundService {
       )
       .finally(() => {
         this.#broadcasts.delete(broadcast);
-        this.poke();
+        setTimeout(() => this.#loop.wake(), FIRST_LOOK_MS).unref();
       });
     this.#broadcasts.add(broadcast);
   }
@@ -224,6 +263,7 @@ export class Sender implements BackgroundService {
     await this.#write("finished", () => journal.finishTransactions(network, owner, ends));
     for (const end of ends) {
       if (end.state === "queued") {
+        this.poke();
         const { hash, account, nonce } = sent.get(end.reference)?.record.signed ?? {};
         logger.error(
           { network, hash, account, nonce },

@@ -17,9 +17,15 @@ interface Parts {
   readonly reference: string;
   /** Unix seconds from which the payment is of no use. */
   readonly validBefore: number;
-  /** End of the wait for the transaction, by the settler's clock. */
-  readonly deadlineMs: number;
+  /** End of the wait for the transaction, by the settler's clock; undefined if the payment is only verified. */
+  readonly deadlineMs: number | undefined;
 }
+
+/**
+ * Age up to which a settlement uses the verification's answer that the payer has no code. If the payer got code since, the
+ * estimate of the settlement's gas fails.
+ */
+const PLAIN_AGE_MS = 1_000;
 
 interface ContractCall {
   readonly address: Hex;
@@ -107,7 +113,9 @@ export class PaymentSigner implements FacilitatorEvmSigner {
   getCode({ address }: { readonly address: Hex }): Promise<Hex> {
     let code = this.#codes.get(address);
     if (code === undefined) {
-      code = this.#heard(() => this.#parts.chain.code(address)).catch(() => "0x" as const);
+      const { chain, deadlineMs } = this.#parts;
+      const plainAgeMs = deadlineMs === undefined ? 0 : PLAIN_AGE_MS;
+      code = this.#heard(() => chain.code(address, plainAgeMs)).catch(() => "0x" as const);
       this.#codes.set(address, code);
     }
     return code;
@@ -125,7 +133,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
   }
 
   async waitForTransactionReceipt(): Promise<{ readonly status: string }> {
-    const { transactions, reference, deadlineMs } = this.#parts;
+    const { transactions, reference, deadlineMs = 0 } = this.#parts;
     this.#receipt = await transactions.mined(reference, deadlineMs);
     return { status: this.#receipt.status };
   }
@@ -143,7 +151,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
   }
 
   async #signed(): Promise<Hex> {
-    const { transactions, reference, deadlineMs } = this.#parts;
+    const { transactions, reference, deadlineMs = 0 } = this.#parts;
     this.#isQueued = true;
     try {
       return (await transactions.signed(reference, deadlineMs)) as Hex;

@@ -1,5 +1,8 @@
-import { expect, test } from "vitest";
-import { feeOf } from "../../../src/parts/transactions/chain.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { NO_TELEMETRY } from "../../../src/core/telemetry.ts";
+import { feeOf, SettlerChain } from "../../../src/parts/transactions/chain.ts";
+import { newAccount } from "../../helpers/accounts.ts";
+import { startSettlerChain } from "../local-facilitator/harness.ts";
 
 const GAS = { gasUsed: "0x5208", effectiveGasPrice: "0x3b9aca07" };
 
@@ -12,4 +15,22 @@ test("A transaction costs its gas at the price that it paid, and on a rollup wha
 test("The cost is unknown where the node does not tell the price", () => {
   expect(feeOf({ gasUsed: "0x5208" })).toBeUndefined();
   expect(feeOf({ ...GAS, gasUsed: null })).toBeUndefined();
+});
+
+test("An account without code is asked again unless a recent answer suffices, and a contract always", async () => {
+  const { anvil, network, rpc, usdc, stop } = await startSettlerChain();
+  onTestFinished(stop);
+  const chain = new SettlerChain({ network, rpcUrl: rpc.url, timeoutMs: 60_000, telemetry: NO_TELEMETRY });
+  const asked = async (address: `0x${string}`, plainAgeMs?: number) => {
+    const before = rpc.count("eth_getCode");
+    expect(await chain.code(address, plainAgeMs)).toBe((await anvil.client.getCode({ address })) ?? "0x");
+    return rpc.count("eth_getCode") - before;
+  };
+  const { address } = newAccount();
+  expect(await asked(address, 60_000)).toBe(1);
+  expect(await asked(address, 60_000)).toBe(0);
+  await anvil.client.setCode({ address, bytecode: "0x00" });
+  expect(await asked(address)).toBe(1);
+  expect(await asked(usdc.address)).toBe(1);
+  expect(await asked(usdc.address, 60_000)).toBe(1);
 });
