@@ -13,8 +13,11 @@ export const BUNDLE = {
   target: "node20",
   // Packages with native code, optional ones, and one that grpc-js loads only for services that jobgate does not have.
   external: ["libsql", "pg", "@grpc/proto-loader"],
-  // Its CommonJS form, which Node loads, would lose its names where it is loaded late.
-  alias: { "hash-wasm": "hash-wasm/dist/index.esm.js" },
+  alias: {
+    // Its CommonJS form, which Node loads, would lose its names where it is loaded late.
+    "hash-wasm": "hash-wasm/dist/index.esm.js",
+    "@noble/hashes/sha3": "./src/chain/keccak.ts",
+  },
   logLevel: "error",
 } as const satisfies BuildOptions;
 
