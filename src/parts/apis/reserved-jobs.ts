@@ -9,6 +9,7 @@ export class JobReservation {
   readonly #ledger: ReservedJobs;
   readonly #dispatcher: Pick<Dispatcher, "reserve">;
   readonly #logger: Logger;
+  #isStarted = false;
 
   constructor(parts: {
     readonly ledger: ReservedJobs;
@@ -35,12 +36,16 @@ export class JobReservation {
     if (released.length > 0) await this.#ledger.releaseJobs(released);
     const reserved = known.filter(({ jobId }) => !ofRunners.has(jobId));
     this.#dispatcher.reserve(reserved.map(({ jobId }) => jobId));
-    for (const { jobId, waiting } of reserved)
+    for (const { jobId, waiting: due, leased } of reserved) {
+      // An API that a reload removes finishes its calls. After a kill, the leases last longer than the process that had them.
+      const waiting = this.#isStarted ? due : due + leased;
       if (waiting > 0 && !ofApis.has(jobId))
         this.#logger.warn(
           { jobId: String(jobId), waiting },
           "calls wait for a job of an API that is not configured: put it back, or configure it without api for runners",
         );
+    }
+    this.#isStarted = true;
   }
 }
 

@@ -12,4 +12,6 @@ export interface ReservedJob {
   readonly jobId: bigint;
   /** Number of JobCalls that are ready, or wait for their next attempt. */
   readonly waiting: number;
+  /** Number of JobCalls with a lease. */
+  readonly leased: number;
 }

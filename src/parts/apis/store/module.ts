@@ -43,16 +43,20 @@ export const RESERVED_JOBS: StoreModule<ReservedJobs> = {
 
   lookups: {
     *listReservedJobs({ dialect: { schema, indexedBy } }): Lookup<ReservedJob[]> {
-      const sql = `SELECT job_id,
-          (SELECT count(*) FROM ${schema}job_calls${indexedBy("job_calls_ready_by_job")}
-            WHERE state = 'ready' AND job_calls.job_id = reserved.job_id)
-          + (SELECT count(*) FROM ${schema}job_calls${indexedBy("job_calls_waiting")}
-              WHERE state IN ('leased', 'delayed') AND state = 'delayed' AND job_calls.job_id = reserved.job_id) AS waiting
+      const count = (index: string, where: string) =>
+        `(SELECT count(*) FROM ${schema}job_calls${indexedBy(index)} WHERE ${where} AND job_calls.job_id = reserved.job_id)`;
+      const countOpen = (state: "leased" | "delayed") =>
+        count("job_calls_waiting", `state IN ('leased', 'delayed') AND state = '${state}'`);
+      const sql = `SELECT job_id, ${countOpen("leased")} AS leased,
+          ${count("job_calls_ready_by_job", "state = 'ready'")} + ${countOpen("delayed")} AS waiting
         FROM ${schema}reserved_jobs AS reserved ORDER BY job_id`;
       const rows = (yield { name: "list_reserved_jobs", sql, values: [] }) as (ReservedJobRow & {
         readonly waiting: number;
+        readonly leased: number;
       })[];
-      return rows.map(({ job_id, waiting }) => ({ jobId: BigInt(job_id), waiting: Number(waiting) }));
+      return rows.map(({ job_id, waiting, leased }) => {
+        return { jobId: BigInt(job_id), waiting: Number(waiting), leased: Number(leased) };
+      });
     },
   },
 };

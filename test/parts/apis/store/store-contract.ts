@@ -47,14 +47,14 @@ export function describeReservedJobs(given: Given): void {
       await Promise.all([accept(JOB), accept(JOB)]);
       const taken = await claimOne(given.store, { jobIds: [JOB], reserves: true, limit: 1 });
       await given.reopen();
-      const listed = (waiting: number) => [
-        { jobId: JOB, waiting },
-        { jobId: OTHER, waiting: 0 },
+      const listed = (waiting: number, leased: number) => [
+        { jobId: JOB, waiting, leased },
+        { jobId: OTHER, waiting: 0, leased: 0 },
       ];
-      expect(await ledger().listReservedJobs()).toEqual(listed(1));
+      expect(await ledger().listReservedJobs()).toEqual(listed(1, 1));
       const retry = { delayMs: 5_000, maxAttempts: 5, backoff: NO_BACKOFF, reason: "busy" };
       await given.store.retry(taken, retry);
-      expect(await ledger().listReservedJobs()).toEqual(listed(2));
+      expect(await ledger().listReservedJobs()).toEqual(listed(2, 0));
     });
   });
 }
