@@ -1,11 +1,10 @@
 import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cargo } from "./clients/cargo.ts";
 import { copySources, createVenv, needGo, ROOT, run, WORKSHOP } from "./e2e/workshop.ts";
 import { testFolder } from "./helpers/test-folder.ts";
 
-/* Makes what each registry gets, and sends it nowhere. The steps of a release are in CONTRIBUTING.md. */
+/* Makes what each registry gets, and sends it nowhere; test/e2e/runners.full.test.ts builds a runner with the packed crate. The steps of a release are in CONTRIBUTING.md. */
 
 const GO_HOST = "github.com";
 const GO_PARENT = `${GO_HOST}/jobgate/jobgate/clients`;
@@ -40,10 +39,6 @@ test("The Python library is built as a wheel and a source distribution that twin
   expect(built.map((name) => /\.(whl|tar\.gz)$/.exec(name)?.[0]).sort()).toEqual([".tar.gz", ".whl"]);
   const report = await run(python, ["-m", "twine", "check", "--strict", ...built], folder);
   expect(report.match(/PASSED/g)).toHaveLength(2);
-});
-
-test("The crate as it is published builds from its own files", async () => {
-  await cargo(["package", "--allow-dirty", "--locked"]);
 });
 
 test("The Go module is found at its version, served by a proxy of modules, with all its packages", async () => {
