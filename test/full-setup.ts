@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { preparePython } from "./e2e/workshop.ts";
+import { preparePython, prepareUv } from "./e2e/python.ts";
 import { findChromium } from "./helpers/browser.ts";
 import { hasPgBouncer } from "./helpers/pgbouncer.ts";
 import { OLDEST_POSTGRES_PLATFORM } from "./helpers/postgres.ts";
@@ -28,7 +28,8 @@ export default async function setup(): Promise<void> {
   installOnDebian("chromium", findChromium() !== undefined);
   installOnDebian("strace", hasStrace());
   installOnDebian("pgbouncer", hasPgBouncer());
-  // Several files use it at once.
+  // Several files use these at once.
+  await prepareUv();
   await preparePython("buyer-python");
 }
 

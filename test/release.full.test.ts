@@ -1,7 +1,8 @@
 import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { copySources, createVenv, needGo, ROOT, run, WORKSHOP } from "./e2e/workshop.ts";
+import { createVenv, installPackages } from "./e2e/python.ts";
+import { copySources, needGo, ROOT, run, WORKSHOP } from "./e2e/workshop.ts";
 import { testFolder } from "./helpers/test-folder.ts";
 
 /* Makes what each registry gets, and sends it nowhere; test/e2e/runners.full.test.ts builds a runner with the packed crate. The steps of a release are in CONTRIBUTING.md. */
@@ -33,7 +34,7 @@ test("The Python library is built as a wheel and a source distribution that twin
   for (const part of ["src", "dist"]) await rm(join(folder, part), { recursive: true, force: true });
   await copySources(join(ROOT, "clients/python"), folder);
   const python = await createVenv(folder);
-  await run(python, ["-m", "pip", "install", "--quiet", "build", "twine"], folder);
+  await installPackages(python, ["build", "twine"], folder);
   await run(python, ["-m", "build"], folder);
   const built = (await readdir(join(folder, "dist"))).map((name) => join("dist", name));
   expect(built.map((name) => /\.(whl|tar\.gz)$/.exec(name)?.[0]).sort()).toEqual([".tar.gz", ".whl"]);

@@ -5,7 +5,8 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { type FileDescriptorProto, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
+import { createVenv, installPackages } from "../e2e/python.ts";
+import { copySources, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { until } from "../helpers/until.ts";
 import { startWorkDelivery } from "../parts/work-stream/harness.ts";
@@ -19,14 +20,13 @@ const GENERATE = [
   "--as-file-descriptor-set",
   "--exclude-source-info",
 ];
-const INSTALL = ["-m", "pip", "install", "--quiet"];
 
 let python: string;
 beforeAll(async () => {
   for (const part of ["src", "tests"]) await rm(join(FOLDER, part), { recursive: true, force: true });
   await copySources(LIBRARY, FOLDER);
   python = await createVenv(FOLDER);
-  await run(python, [...INSTALL, "-e", ".", "mypy>=1.15,<3", "types-protobuf"], FOLDER);
+  await installPackages(python, ["-e", ".", "mypy>=1.15,<3", "types-protobuf"], FOLDER);
 });
 
 /** Files of a descriptor set, without their options, which are about other languages. */

@@ -14,7 +14,7 @@ import { ONE_PAID_JOB, watchLedger } from "./ledger.ts";
 import { withReceipts } from "./paid-config.ts";
 import { inDollars, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
-import { preparePython } from "./workshop.ts";
+import { preparePython } from "./python.ts";
 
 const NODE = fileURLToPath(new URL("../../examples/buyer-node/buy.js", import.meta.url));
 const SCHEMA = { type: "object", required: ["text"], properties: { text: { type: "string" } } };

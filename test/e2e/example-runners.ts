@@ -1,7 +1,8 @@
 import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CARGO_TARGET, cargo, packCrate } from "../clients/cargo.ts";
-import { copySources, createVenv, needGo, ROOT, replaceIn, run, WORKSHOP } from "./workshop.ts";
+import { buildWheel, createVenv, installPackages } from "./python.ts";
+import { copySources, needGo, ROOT, replaceIn, run, WORKSHOP } from "./workshop.ts";
 
 /** Command that starts an installed runner. */
 export interface RunnerCommand {
@@ -75,17 +76,14 @@ export const LIBRARIES: Readonly<Record<string, RunnerLibrary>> = {
       const folder = join(WORKSHOP, "clients/python");
       for (const part of ["src", "dist"]) await rm(join(folder, part), { recursive: true, force: true });
       await copySources(join(ROOT, "clients/python"), folder);
-      const python = await createVenv(folder);
-      await run(python, ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."], folder);
-      const [wheel] = await readdir(join(folder, "dist"));
+      await buildWheel(folder);
+      const wheel = (await readdir(join(folder, "dist"))).find((name) => name.endsWith(".whl"));
       return join(folder, "dist", wheel as string);
     },
     async install(folder, wheel) {
       const python = await createVenv(folder);
-      const install = ["-m", "pip", "install", "--quiet"];
       // A changed library has the same version.
-      await run(python, [...install, "--force-reinstall", "--no-deps", wheel], folder);
-      await run(python, [...install, wheel], folder);
+      await installPackages(python, ["--reinstall-package", "jobgate-runner", wheel], folder);
       return { command: python, args: ["runner.py"], cwd: folder };
     },
   },

@@ -10,8 +10,8 @@ import { type FaultProxy, startFaultProxy } from "../helpers/http-proxy.ts";
 import { startPostgres } from "../helpers/postgres.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
+import { preparePython } from "./python.ts";
 import { type Replica, startReplica, startRoamingRunner } from "./replicas.ts";
-import { preparePython } from "./workshop.ts";
 
 const NODE = fileURLToPath(new URL("../../examples/buyer-node/buy.js", import.meta.url));
 

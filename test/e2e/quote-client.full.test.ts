@@ -8,7 +8,7 @@ import { engineTable, PROOF_BITS } from "./engine-client.ts";
 import { watchLedger } from "./ledger.ts";
 import { type PaidGateway, startPaidGateway } from "./paid-gateway.ts";
 import { AMOUNT, type PaidParts, startPaidParts } from "./paid-parts.ts";
-import { preparePython } from "./workshop.ts";
+import { preparePython } from "./python.ts";
 
 let parts: PaidParts;
 let engine: ReferenceEngine;

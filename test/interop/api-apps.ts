@@ -1,7 +1,8 @@
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { processEnded, spawnTethered } from "../../src/node/tethered-process.ts";
-import { copySources, preparePython, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
+import { preparePython } from "../e2e/python.ts";
+import { copySources, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { until } from "../helpers/until.ts";
 

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
-import { copySources, createVenv, ROOT, run, WORKSHOP } from "../e2e/workshop.ts";
+import { createVenv, installPackages } from "../e2e/python.ts";
+import { copySources, ROOT, WORKSHOP } from "../e2e/workshop.ts";
 import type { TestAccount } from "../helpers/accounts.ts";
 
 /** A request that every client can send. */
@@ -33,7 +34,7 @@ const VENV = join(PYTHON, ".venv/bin/python");
 export async function preparePythonClients(): Promise<void> {
   await copySources(join(ROOT, "test/interop/python"), PYTHON);
   const python = await createVenv(PYTHON);
-  await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], PYTHON);
+  await installPackages(python, ["-r", "requirements.txt"], PYTHON);
 }
 
 /** Sends requests with an official client, one after the other. */

@@ -7,7 +7,7 @@ import { localSettler } from "../e2e/local-facilitator.ts";
 import { withPermit2 } from "../e2e/paid-config.ts";
 import { type PaidGateway, startPaidGateway } from "../e2e/paid-gateway.ts";
 import { AMOUNT, startPaidParts } from "../e2e/paid-parts.ts";
-import { preparePython } from "../e2e/workshop.ts";
+import { preparePython } from "../e2e/python.ts";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch, requestOffer } from "../helpers/clients.ts";
 import { freePort } from "../helpers/free-port.ts";

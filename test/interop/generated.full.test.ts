@@ -2,7 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { type PaidParts, startPaidParts } from "../e2e/paid-parts.ts";
-import { copySources, createVenv, ROOT, run, TSC, WORKSHOP } from "../e2e/workshop.ts";
+import { createVenv, installPackages } from "../e2e/python.ts";
+import { copySources, ROOT, run, TSC, WORKSHOP } from "../e2e/workshop.ts";
 import { newAccount, type TestAccount } from "../helpers/accounts.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { startSelling } from "../parts/init/selling.ts";
@@ -75,13 +76,12 @@ test("A client by openapi-typescript type-checks, and buys each route by the off
 test("A client by openapi-generator for Python buys each route by the official httpx", async () => {
   const seller = await sell(app, parts, "python.json");
   const python = await createVenv(FOLDER);
-  await run(python, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], FOLDER);
+  await installPackages(python, ["-r", "requirements.txt"], FOLDER);
   const made = ["--generator-name", "python", "--library", "httpx", "--package-name", "seller"];
   const args = ["generate", "-i", "python.json", ...made, "--output", "client"];
   await run(join(FOLDER, ".venv/bin/openapi-generator-cli"), args, FOLDER);
   // A client of an earlier run may have the same version.
-  for (const options of [["--force-reinstall", "--no-deps"], []])
-    await run(python, ["-m", "pip", "install", "--quiet", ...options, "./client"], FOLDER);
+  await installPackages(python, ["--reinstall-package", "seller", "./client"], FOLDER);
   const bought = await buy({ command: python, program: "buy.py", payer: payers.python, seller });
   expect(bought.answers).toEqual([
     HEALTH,

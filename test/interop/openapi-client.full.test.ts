@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
-import { createVenv, run, TSC, WORKSHOP } from "../e2e/workshop.ts";
+import { createVenv, installPackages } from "../e2e/python.ts";
+import { run, TSC, WORKSHOP } from "../e2e/workshop.ts";
 import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { jobgateProgram } from "../helpers/jobgate-program.ts";
 
@@ -53,7 +54,7 @@ beforeAll(async () => {
   const document = await (await fetch(`${seller.shop_url}openapi.json`)).text();
   await writeFile(join(FOLDER, "openapi.json"), document);
   python = await createVenv(FOLDER);
-  await run(python, ["-m", "pip", "install", "--quiet", ...GENERATOR], FOLDER);
+  await installPackages(python, GENERATOR, FOLDER);
 });
 
 async function generate(...made: readonly string[]): Promise<void> {
@@ -71,7 +72,7 @@ async function environment() {
 
 test("A client that openapi-generator makes for Python sends a text and reads the result", async () => {
   await generate("python", "--package-name", "seller", "--output", "client");
-  await run(python, ["-m", "pip", "install", "--quiet", "./client"], FOLDER);
+  await installPackages(python, ["./client"], FOLDER);
   await writeFile(join(FOLDER, "buy.py"), PYTHON);
   expect(await run(python, ["buy.py"], FOLDER, await environment())).toBe("402\n'HELLO'\n");
 });

@@ -4,7 +4,8 @@ import pLimit from "p-limit";
 import { expect, onTestFinished, test } from "vitest";
 import { createOperatorClient } from "../../src/commands/operator-client.ts";
 import { processEnded, spawnTethered, type TetheredProcess } from "../../src/node/tethered-process.ts";
-import { copySources, need, run, WORKSHOP } from "../e2e/workshop.ts";
+import { createVenv, installPackages } from "../e2e/python.ts";
+import { copySources, WORKSHOP } from "../e2e/workshop.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { howMany } from "../helpers/how-many.ts";
 import { type Jobgate, startJobgate } from "../helpers/jobgate-process.ts";
@@ -39,10 +40,8 @@ const folderOf = (name: string) => fileURLToPath(new URL(`push/${name}`, import.
 async function flaskApp(): Promise<AppCommand> {
   const cwd = `${WORKSHOP}/push-flask`;
   await copySources(folderOf("flask"), cwd);
-  await need("python3", ["-m", "venv", "--help"], "Python 3.10 or later with venv");
-  await run("python3", ["-m", "venv", ".venv"], cwd);
-  const command = `${cwd}/.venv/bin/python`;
-  await run(command, ["-m", "pip", "install", "--quiet", "-r", "requirements.txt"], cwd);
+  const command = await createVenv(cwd);
+  await installPackages(command, ["-r", "requirements.txt"], cwd);
   return { command, args: ["app.py"], cwd };
 }
 

@@ -7,6 +7,7 @@ import { beforeAll, expect, test } from "vitest";
 import { toSigningKey } from "../../../src/core/standard-webhooks.ts";
 import { CallbackKeys } from "../../../src/parts/callbacks/callback-keys.ts";
 import { callbackHeaders, testMessage } from "../../../src/parts/callbacks/callback-request.ts";
+import { createVenv, installPackages } from "../../e2e/python.ts";
 import { testFolder } from "../../helpers/test-folder.ts";
 
 const docs = await readFile(new URL("../../../docs/callbacks.md", import.meta.url), "utf8");
@@ -77,13 +78,13 @@ func TestCases(t *testing.T) {
 
 test("The recipe for Python accepts what jobgate signs, and nothing else", async () => {
   const folder = await testFolder();
-  await run("python3", ["-m", "venv", ".venv"], folder);
-  await run(".venv/bin/pip", ["install", "--quiet", "cryptography"], folder);
+  const python = await createVenv(folder);
+  await installPackages(python, ["cryptography"], folder);
   await writeFile(join(folder, "receiver.py"), recipe("python"));
   await writeFile(join(folder, "cases.json"), JSON.stringify(cases));
   const program = `import json, receiver
 print([receiver.is_genuine(one["headers"], one["body"].encode(), one["key"], ${NOW / 1000}) for one in json.load(open("cases.json"))])`;
-  const stdout = await run(".venv/bin/python", ["-c", program], folder);
+  const stdout = await run(python, ["-c", program], folder);
   const expected = cases.map(({ isGenuine }) => (isGenuine ? "True" : "False")).join(", ");
   expect(stdout.trim()).toBe(`[${expected}]`);
 });
