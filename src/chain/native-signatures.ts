@@ -17,7 +17,7 @@ interface NativeLibrary {
   ): { readonly signature: Uint8Array; readonly recid: number };
 }
 
-/** Undefined where the package could not be installed. */
+/** The package, or undefined where it could not be installed. */
 export const nativeSignatures = loadNative();
 
 /** Signs a hash as viem does, with the same result. @returns undefined where the package could not be installed */
