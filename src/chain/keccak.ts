@@ -33,7 +33,10 @@ async function compile(): Promise<void> {
   compiled = await createKeccak(256);
 }
 
-/* In the bundle, this module takes the place of `@noble/hashes/sha3`, so that viem uses it. viem's own hashes took a tenth of the CPU of a payment that jobgate settles. */
+/*
+ * The bundle has this module in the place of `@noble/hashes/sha3`, so that viem uses it. viem's own hashes took a tenth of the
+ * CPU of a payment that jobgate settles.
+ */
 
 export * from "@noble/hashes/sha3.js";
 
