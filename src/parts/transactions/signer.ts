@@ -129,7 +129,7 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     const { transactions, reference, validBefore } = this.#parts;
     const transaction = { reference, to: address, data: concat([data, dataSuffix]), validBefore };
     await this.#heard(() => transactions.queue(transaction));
-    return this.#signed();
+    return this.#signed(true);
   }
 
   async waitForTransactionReceipt(): Promise<{ readonly status: string }> {
@@ -150,11 +150,11 @@ export class PaymentSigner implements FacilitatorEvmSigner {
     throw new Error("smart accounts are not deployed");
   }
 
-  async #signed(): Promise<Hex> {
+  async #signed(isNew = false): Promise<Hex> {
     const { transactions, reference, deadlineMs = 0 } = this.#parts;
     this.#isQueued = true;
     try {
-      return (await transactions.signed(reference, deadlineMs)) as Hex;
+      return (await transactions.signed(reference, deadlineMs, isNew)) as Hex;
     } catch (error) {
       if (error instanceof TransactionRefused) this.#isQueued = false;
       throw error;

@@ -53,12 +53,20 @@ export class Transactions {
 
   /**
    * Waits until the transaction is signed, and returns its hash.
+   * @param isNew true if the transaction was queued just now. A sender in this process announces its signature, so the journal
+   *   is not read before
    * @throws TransactionRefused, TransactionPending
    */
-  async signed(reference: string, deadlineMs: number): Promise<string> {
+  async signed(reference: string, deadlineMs: number, isNew = false): Promise<string> {
+    const { sender } = this.#parts;
+    let waitsForChange = isNew;
     return this.#until(reference, deadlineMs, async () => {
-      const sent = this.#parts.sender.sent(reference);
+      const sent = sender.sent(reference);
       if (sent !== undefined) return sent.record.signed.hash;
+      if (waitsForChange && sender.isOwner) {
+        waitsForChange = false;
+        return undefined;
+      }
       return (await this.#read(reference)).signed?.hash;
     });
   }
