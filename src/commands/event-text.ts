@@ -64,7 +64,10 @@ function changeText({ case: event, value }: PartChange): [kind: string, details:
   const { state, amountText, payer, reason, transaction } = value;
   const details = [`${amountText} to ${payer}`, transaction, reason].filter((text) => text !== "");
   const name = nameIn(statesInEvent(event), state) ?? "-";
-  return [`${event.replace(/Changed$/, "")} ${name}`, details.join("; ")];
+  const subject = event.replace(/Changed$/, "");
+  // Some states have the name of what changed in their own: `refunded`, `refund_failed`.
+  const kind = name.startsWith(subject) ? name.replaceAll("_", " ") : `${subject} ${name}`;
+  return [kind, details.join("; ")];
 }
 
 function ackText({ resultBytes, status }: { readonly resultBytes: bigint; readonly status: number }): string {
