@@ -73,6 +73,7 @@ export class SettlerChain {
     if (readAt - (this.#plainAt.get(address) ?? Number.NEGATIVE_INFINITY) < plainAgeMs) return "0x";
     const code = asHex(await this.#call("eth_getCode", [address, "latest"])) as `0x${string}`;
     if (code === "0x") this.#plainAt.set(address, readAt);
+    else this.#plainAt.delete(address);
     return code;
   }
 

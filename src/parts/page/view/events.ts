@@ -13,9 +13,18 @@ const OUTCOMES: Readonly<Record<number, readonly [EventText["stage"], string]>> 
   [PaymentState.RELEASED]: ["done", "not charged"],
 };
 
+type What = Event["what"];
+
+/** Reports whether an event is a change in the state of money that a part moves. Only the part knows it. */
+function isOfPart(what: What): what is Extract<What, { readonly value: { readonly transaction: string } }> {
+  return what.value !== undefined && "transaction" in what.value;
+}
+
 export function describeEvent(event: Event): EventText {
   const { what } = event;
   const detail = "";
+  const unknown = { stage: "waiting", state: "?", detail } as const;
+  if (isOfPart(what)) return partEvent(event) ?? unknown;
   switch (what.case) {
     case "accepted":
       return { stage: "waiting", state: "waits", detail };
@@ -47,8 +56,8 @@ export function describeEvent(event: Event): EventText {
       const [stage, name] = OUTCOMES[state] ?? ["unsure", "unresolved"];
       return { stage, state: name, detail: reason };
     }
-    default:
-      return partEvent(event) ?? { stage: "waiting", state: "?", detail };
+    case undefined:
+      return unknown;
   }
 }
 
