@@ -25,7 +25,7 @@ export interface PartView {
   /** Shows the part's facts about the payment of one JobCall, below the payment. */
   readonly BelowPayment?: FunctionComponent<GetCallResponse>;
   /** Shows the part's state of a payment, beside the state of the payment. */
-  readonly OfPayment?: FunctionComponent<Pick<Payment, "refundState">>;
+  readonly OfPayment?: FunctionComponent<Payment>;
   /** Component that is shown beside every view. */
   readonly Anywhere?: FunctionComponent;
   /** Component that is shown above every view. */

@@ -47,7 +47,7 @@ const PAYMENT_STATES = {
 } as const;
 
 /** State of a payment, and what parts say of it. */
-export function PaymentBadge(payment: Pick<Payment, "state" | "transaction" | "refundState">) {
+export function PaymentBadge(payment: Payment) {
   const { state, transaction } = payment;
   const isUncharged = state === PaymentState.FAILED || state === PaymentState.RELEASED;
   if (isUncharged && transaction !== "") return <Badge stage="unsure">Paid elsewhere</Badge>;
