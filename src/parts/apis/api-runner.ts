@@ -59,6 +59,7 @@ const DEFAULT_RUN_SECS = 300;
 /** Largest part of an uncharged answer that is kept. */
 const UNCHARGED_BYTES = 65_536;
 const NO_TIME = "There was no time left to call the API.";
+const NOT_AT_ROUTE = "it was accepted for a runner, before an API did the job, and is not sent to the API";
 
 /** Largest number of attempts for a call that may be repeated. */
 const MAX_ATTEMPTS = 2;
@@ -110,6 +111,7 @@ export class ApiProtocol implements HttpProtocol {
     const job = this.#jobs.get(jobKeyText(serviceId, Number(jobId)));
     if (job === undefined)
       return decided({ kind: "failed", reason: "its API does not do it", blame: "call" });
+    if (!isAtRoute(metadata)) return decided({ kind: "failed", reason: NOT_AT_ROUTE, blame: "call" });
     const { stream, isIdempotent } = job.runner;
     // A call of the operator is not counted for a payer.
     const isCounted = !(OPERATOR_ORIGIN_METADATA in metadata) && (deferred || job.onFailure === "refund");
@@ -186,6 +188,11 @@ export class ApiProtocol implements HttpProtocol {
       this.#uncharged.count(this.#sale.api.name, metadata["X-X402-PAYER"], metadata[CLIENT_METADATA]);
     return run;
   }
+}
+
+/** Reports whether a call was paid at a route. No header of a request can imitate the name of its payer. */
+function isAtRoute(metadata: Metadata): boolean {
+  return metadata["X-X402-PAYER"] !== undefined && metadata["X-HTTP-PATH"] !== undefined;
 }
 
 function decided(outcome: RunOutcome): Asked {

@@ -27,6 +27,14 @@ export const part: Part = {
       const use = async (next: Config) => (await at(next))?.use(next);
       return {
         x402: { open: async (x402) => (await at(x402))?.open(x402) },
+        operator: {
+          loadApi: async () => ({
+            methods: {},
+            callDetails: async ({ jobId, state }) => ({
+              waitReasons: state === "ready" ? reservation.waitReasons(jobId) : [],
+            }),
+          }),
+        },
         async start() {
           await reservation.add(config);
           await use(config);

@@ -9,6 +9,8 @@ export class JobReservation {
   readonly #ledger: ReservedJobs;
   readonly #dispatcher: Pick<Dispatcher, "reserve">;
   readonly #logger: Logger;
+  /** Reserved jobs that no API of the configuration does. */
+  #left: ReadonlySet<bigint> = new Set();
   #isStarted = false;
 
   constructor(parts: {
@@ -36,16 +38,25 @@ export class JobReservation {
     if (released.length > 0) await this.#ledger.releaseJobs(released);
     const reserved = known.filter(({ jobId }) => !ofRunners.has(jobId));
     this.#dispatcher.reserve(reserved.map(({ jobId }) => jobId));
+    this.#left = new Set(reserved.flatMap(({ jobId }) => (ofApis.has(jobId) ? [] : jobId)));
     for (const { jobId, waiting: due, leased } of reserved) {
       // An API that a reload removes finishes its calls. After a kill, the leases last longer than the process that had them.
       const waiting = this.#isStarted ? due : due + leased;
-      if (waiting > 0 && !ofApis.has(jobId))
+      if (waiting > 0 && this.#left.has(jobId))
         this.#logger.warn(
           { jobId: String(jobId), waiting },
           "calls wait for a job of an API that is not configured: put it back, or configure it without api for runners",
         );
     }
     this.#isStarted = true;
+  }
+
+  /** Returns why the JobCalls of a job wait, if no API of the configuration does the job; otherwise nothing. */
+  waitReasons(jobId: bigint): string[] {
+    if (!this.#left.has(jobId)) return [];
+    return [
+      `No API of the configuration does job ${jobId}: put the job back, or configure it without api for runners.`,
+    ];
   }
 }
 

@@ -21,6 +21,7 @@ function ask({
   deferred = true,
   maxRunSecs = 30,
   metadata = {},
+  without = "",
   onFailure,
 }: {
   method: string;
@@ -32,6 +33,8 @@ function ask({
   deferred?: boolean;
   maxRunSecs?: number;
   metadata?: Readonly<Record<string, string>>;
+  /** Metadata that the call does not have. */
+  without?: string;
   onFailure?: string;
 }) {
   const job = {
@@ -57,15 +60,13 @@ function ask({
     clock: () => now,
     logger: pino({ level: "silent" }),
   });
+  const all = {
+    ...{ "X-HTTP-METHOD": method, "X-HTTP-PATH": "/items", "X-X402-PAYER": PAYER, traceparent: "00-trace" },
+    ...metadata,
+  };
   const encoded = encodeJobCall({
     ...({ origin: "x402", serviceId: 1n, jobId: 7n, body: new Uint8Array() } as const),
-    metadata: {
-      "X-HTTP-METHOD": method,
-      "X-HTTP-PATH": "/items",
-      "X-X402-PAYER": PAYER,
-      traceparent: "00-trace",
-      ...metadata,
-    },
+    metadata: Object.fromEntries(Object.entries(all).filter(([name]) => name !== without)),
   });
   const lease = {
     callId: 5,
@@ -91,6 +92,16 @@ test.each([
 ])("The delivery %j is a %s", (delivery, kind) => {
   expect(ask(delivery).asked.kind).toBe(kind);
 });
+
+test.each(["X-HTTP-PATH", "X-X402-PAYER"])(
+  "A call that was accepted for a runner, so that it has no %s, is not sent to the API",
+  (without) => {
+    expect(ask({ method: "POST", attempt: 1, without }).asked).toMatchObject({
+      kind: "decided",
+      outcome: { kind: "failed", reason: expect.stringContaining("not sent to the API") },
+    });
+  },
+);
 
 test("A call that may take a year is bounded by what a timer can wait", () => {
   const { asked } = ask({ method: "GET", attempt: 1, deferred: false, maxRunSecs: 31_536_000 });

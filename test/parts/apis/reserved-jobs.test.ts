@@ -53,6 +53,18 @@ test("Jobs of APIs stay reserved without their API, and are released once a job,
   expect([await ids(), reserved.at(-1)]).toEqual([[10], [10n]]);
 });
 
+test("A call waits because no API does its job, while that is so", async () => {
+  const { reservation } = await startReservation();
+  const reasons = () => [10n, 11n].map((jobId) => reservation.waitReasons(jobId));
+  await reservation.add(tablesOf({ ofApi: [10] }));
+  await reservation.apply(tablesOf({ ofApi: [10] }));
+  expect(reasons()).toEqual([[], []]);
+  await reservation.apply({});
+  expect(reasons()).toEqual([[expect.stringContaining("No API of the configuration does job 10")], []]);
+  await reservation.apply(tablesOf({ ofRunners: [10] }));
+  expect(reasons()).toEqual([[], []]);
+});
+
 test("Waiting calls of jobs that no API does are logged with their number, at the start with calls of a killed process", async () => {
   const { store, reservation } = await startReservation();
   await reservation.add(tablesOf({ ofApi: [10, 11, 12] }));
