@@ -25,8 +25,11 @@ export class JobReservation {
 
   /** Reserves the jobs of the APIs of a configuration, before their JobCalls are accepted. */
   async add(config: JobTables): Promise<void> {
+    const { ofApis } = jobsOf(config);
+    // A reload without APIs works without the store.
+    if (ofApis.size === 0) return;
     const known = (await this.#ledger.listReservedJobs()).map(({ jobId }) => jobId);
-    const added = [...jobsOf(config).ofApis].filter((jobId) => !known.includes(jobId));
+    const added = [...ofApis].filter((jobId) => !known.includes(jobId));
     if (added.length > 0) await this.#ledger.reserveJobs(added);
   }
 
