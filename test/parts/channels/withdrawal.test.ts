@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { accounts, newAccount } from "../../helpers/accounts.ts";
 import {
   type ChannelConfig,
@@ -43,6 +43,8 @@ const configOf = () =>
     ?.paymentPayload?.payload.channelConfig as ChannelConfig;
 
 it("Vouchers that are sold while a withdrawal starts are claimed before it ends, and the ones after that are refused", async () => {
+  // A failure must not leave calls that never end.
+  onTestFinished(() => end());
   // An account whose transactions the chain's node signs.
   const { otherPayer: payer } = accounts;
   const { anvil, usdc } = parts;
@@ -60,6 +62,7 @@ it("Vouchers that are sold while a withdrawal starts are claimed before it ends,
     }
   });
   await until(() => sold().length >= SOLD_BEFORE);
+  const before = sold().length;
   // A claim between the two may leave less than is asked for.
   await until(async () => {
     const [balance, taken] = await readChannels(anvil, "channels", channelId);
@@ -69,9 +72,8 @@ it("Vouchers that are sold while a withdrawal starts are claimed before it ends,
       () => false,
     );
   });
-  const before = sold().length;
   await Promise.all(buyers);
-  // They were sold from the withdrawal on, until it was seen.
+  // They were sold from the request for the withdrawal on, until jobgate saw it.
   expect(sold().length).toBeGreaterThan(before);
   expect(new Set(sold().map(({ callId }) => callId)).size).toBe(sold().length);
   for (const { status, error } of bought)
