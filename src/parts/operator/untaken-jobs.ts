@@ -29,7 +29,7 @@ interface Found {
 
 /**
  * Selects the jobs that no stream of this process takes now. A paused stream takes no job.
- * @param reserved jobs that only streams take that reserve them, whether there are such streams or not
+ * @param reserved jobs that go only to streams that reserve them, whether there are such streams or not
  */
 export function untakenBy(runners: readonly RunnerReport[], reserved: readonly bigint[]): JobIdFilter {
   const taking = runners.filter(({ maxInFlight }) => maxInFlight > 0);
@@ -54,7 +54,7 @@ export class UntakenJobs {
   constructor(options: {
     readonly store: Pick<Store, "countWaiting" | "status">;
     readonly runners: () => readonly RunnerReport[];
-    /** Returns the jobs that only streams take that reserve them. */
+    /** Returns the jobs that go only to streams that reserve them. */
     readonly reserved: () => readonly bigint[];
     readonly configuration: () => Pick<Config, "serviceId" | "x402" | "webhooks">;
     readonly logger: Logger;
