@@ -65,7 +65,7 @@ function changeText({ case: event, value }: PartChange): [kind: string, details:
   const details = [`${amountText} to ${payer}`, transaction, reason].filter((text) => text !== "");
   const name = nameIn(statesInEvent(event), state) ?? "-";
   const subject = event.replace(/Changed$/, "");
-  // Some states have the name of what changed in their own: `refunded`, `refund_failed`.
+  // The name of a state may begin with the name of what changed.
   const kind = name.startsWith(subject) ? name.replaceAll("_", " ") : `${subject} ${name}`;
   return [kind, details.join("; ")];
 }

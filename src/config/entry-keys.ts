@@ -86,7 +86,7 @@ export interface EntryContext {
 
 /** A job that a part runs or adds terms to. */
 export interface JobClaim extends EntryClaim<JobOfPart> {
-  /** Name, for mistakes, of the runner in the part: `API weather`. Undefined if runners run the job. */
+  /** Name, for mistakes, of what the part runs the job with. Undefined if runners run the job. */
   readonly runBy?: string;
   /** Headers that the operator sets instead of the buyers, in lower case. */
   readonly setHeaders?: readonly string[];

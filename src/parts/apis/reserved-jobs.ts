@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { Config } from "../../config/config.ts";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import { API } from "./config.ts";
-import type { ReservedJobs } from "./store/ledger.ts";
+import type { ReservedJobs } from "./store/module.ts";
 
 /** Keeps the JobCalls of APIs' jobs from runners, even while no API of the configuration does the jobs. */
 export class JobReservation {

@@ -53,6 +53,13 @@ test("Jobs of APIs stay reserved without their API, and are released once a job,
   expect([await ids(), reserved.at(-1)]).toEqual([[10], [10n]]);
 });
 
+test("A configuration without APIs is taken while the store does not answer", async () => {
+  const { store, reservation } = await startReservation();
+  await store.close();
+  await expect(reservation.add(tablesOf({ ofApi: [10] }))).rejects.toThrow();
+  await reservation.add(tablesOf({ ofRunners: [10] }));
+});
+
 test("A call waits because no API does its job, while that is so", async () => {
   const { reservation } = await startReservation();
   const reasons = () => [10n, 11n].map((jobId) => reservation.waitReasons(jobId));

@@ -1,7 +1,24 @@
 import type { Lookup } from "../../../store/list-dialect.ts";
 import type { ReservedJobRow, SchemaDialect, StoreModule } from "../../../store/module.ts";
 import { keyIn, type Table } from "../../../store/rows.ts";
-import type { ReservedJob, ReservedJobs } from "./ledger.ts";
+
+/** Jobs of APIs, whose JobCalls no runner gets. A job stays reserved when it leaves the configuration. */
+export interface ReservedJobs {
+  /** Lists the reserved jobs by their IDs. */
+  listReservedJobs(): Promise<ReservedJob[]>;
+  /** Reserves jobs. Call it before JobCalls of the jobs are accepted. */
+  reserveJobs(jobIds: readonly bigint[]): Promise<void>;
+  /** Lets runners have the JobCalls of jobs. */
+  releaseJobs(jobIds: readonly bigint[]): Promise<void>;
+}
+
+export interface ReservedJob {
+  readonly jobId: bigint;
+  /** Number of JobCalls that are ready, or wait for their next attempt. */
+  readonly waiting: number;
+  /** Number of JobCalls with a lease. */
+  readonly leased: number;
+}
 
 const TABLE: Table<ReservedJobRow, "job_id"> = {
   name: "reserved_jobs",
