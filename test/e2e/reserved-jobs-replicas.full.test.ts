@@ -11,6 +11,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
+import { climateJob, weatherApi } from "./sold-api.ts";
 
 const JOB = 10n;
 
@@ -63,18 +64,7 @@ test("A replica that has never known an API gives no call of the API to its runn
   const other = await startOther(storeUrl);
   const gateway = await startPaidGateway({
     ...{ parts, setUp: "rpc_url", storeUrl, asProcess: true, jobIds: [0n] },
-    edit: (config) => `${config}
-[[apis]]
-name = "weather"
-url = "${api.url}"
-[[jobs]]
-job_index = ${JOB}
-route = "GET /climate/{city}"
-price_wei = "1000000000000000"
-charge = "before"
-answer = "accepted"
-api = "weather"
-`,
+    edit: (config) => config + weatherApi(api.url) + climateJob(JOB),
   });
   onTestFinished(() => gateway.stop());
   const network = `eip155:${parts.anvil.chainId}` as const;

@@ -9,6 +9,7 @@ import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { until } from "../helpers/until.ts";
 import { startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
+import { climateJob, weatherApi } from "./sold-api.ts";
 
 const JOB = 10n;
 const WAIT = "calls wait for a job of an API that is not configured";
@@ -27,20 +28,7 @@ const parts = startBeforeAll(startPaidParts);
 
 /** A gateway with a runner for all jobs, and one paid call that waits for its API. */
 async function startWaiting(city: string) {
-  const job = `
-[[jobs]]
-job_index = ${JOB}
-route = "GET /climate/{city}"
-price_wei = "1000000000000000"
-charge = "before"
-answer = "accepted"
-api = "weather"
-`;
-  const apis = `
-[[apis]]
-name = "weather"
-url = "${api.url}"
-`;
+  const [apis, job] = [weatherApi(api.url), climateJob(JOB)];
   let whole = "";
   const edit = (config: string) => {
     whole = `${config}${apis}${job}`;

@@ -24,6 +24,24 @@ const LARGE_BYTES = 600_000;
 /** Time in which jobgate gives a call up. */
 export const API_TIMEOUT_SECS = 1;
 
+/** Job at a route of the API `weather`, whose call is accepted before the API does it. */
+export const climateJob = (jobId: bigint) => `
+[[jobs]]
+job_index = ${jobId}
+route = "GET /climate/{city}"
+price_wei = "1000000000000000"
+charge = "before"
+answer = "accepted"
+api = "weather"
+`;
+
+/** The API `weather`. */
+export const weatherApi = (url: string) => `
+[[apis]]
+name = "weather"
+url = "${url}"
+`;
+
 /** A request that the API got, and what it answered in full. */
 export interface ApiCall {
   readonly method: string;
