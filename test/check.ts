@@ -17,7 +17,8 @@ async function runScript(name: string): Promise<void> {
   const startedAt = performance.now();
   // One pipe for both streams, so that their lines keep their order.
   const child = spawn("sh", ["-c", `npm run --silent ${name} 2>&1`], {
-    env: { ...process.env, NODE_OPTIONS },
+    // The checks also run beside the full tests, which leave them little of the machine.
+    env: { ...process.env, NODE_OPTIONS, JOBGATE_TEST_WAIT_MS: "300000" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const code = new Promise<number | null>((resolve) => void child.once("close", resolve));

@@ -45,7 +45,7 @@ async function doCompile(): Promise<boolean> {
 
 async function doStart(): Promise<boolean> {
   const bundles = new Bundles();
-  let isFine = true;
+  const problems: string[] = [];
   for (const name of names) {
     const imports = new Set([...importsOfPart(name, ["src", ...CORE_TESTS]), ...importsByOtherParts(name)]);
     const isCopied = name === ALL || tests.length > 0;
@@ -53,13 +53,13 @@ async function doStart(): Promise<boolean> {
       imports.size > 0
         ? [...imports].join("\n")
         : await (isCopied ? problemInCopyWithout(name, tests) : problemWithout(name, bundles));
-    console.log(
-      `${problem === undefined ? "ok" : "BROKEN"}  starts without ${name}\n${problem ?? ""}`.trimEnd(),
-    );
-    isFine &&= problem === undefined;
+    if (problem === undefined) console.log(`ok  starts without ${name}`);
+    else problems.push(`BROKEN  starts without ${name}\n${problem}`);
   }
   await bundles.close();
-  return isFine;
+  // Problems stand at the end, where people look first.
+  for (const problem of problems) console.log(problem);
+  return problems.length === 0;
 }
 
 // Each uses one core.

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram, type ProgramSource } from "../helpers/jobgate-program.ts";
-
-/** Longest time that a command may take. */
-const LONGEST_RUN_MS = 50_000;
+import { WAIT_MS } from "../helpers/until.ts";
 
 export interface Ended {
   readonly code: number | null;
@@ -15,7 +13,7 @@ export interface Ended {
 }
 
 /**
- * Runs a command as a process and waits for its end. The working directory holds the given files and is removed
+ * Runs a command as a process and waits for its end, at most `WAIT_MS`. The working directory holds the given files and is removed
  * afterwards; the environment holds only `env` and PATH.
  */
 export async function runJobgate(
@@ -37,7 +35,7 @@ export async function runJobgate(
       cwd: folder,
     });
     const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-    const timer = setTimeout(() => child.kill("SIGKILL"), LONGEST_RUN_MS);
+    const timer = setTimeout(() => child.kill("SIGKILL"), WAIT_MS);
     const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
     clearTimeout(timer);
     return { code, stdout, stderr };

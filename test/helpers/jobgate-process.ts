@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { spawnTethered } from "../../src/node/tethered-process.ts";
 import { jobgateProgram, type ProgramSource } from "./jobgate-program.ts";
-
-const START_TIMEOUT_MS = 50_000;
+import { WAIT_MS } from "./until.ts";
 
 /** How a process ended. */
 export interface Exit {
@@ -39,7 +38,7 @@ export interface Jobgate {
 
 /**
  * Starts `jobgate serve` as a separate process and waits for its listeners. It ends with this process.
- * Throws, with what it printed, if it ends or takes over 50 s.
+ * Throws, with what it printed, if it ends or takes over `WAIT_MS`.
  */
 export async function startJobgate(options: {
   /** TOML. Ports 0 are free ones. */
@@ -91,7 +90,7 @@ export async function startJobgate(options: {
       if (expected.every((listener) => listeners.has(listener))) resolve();
     });
     const fail = (what: string): void => reject(new Error(`jobgate ${what}:\n${logs.slice(-50).join("\n")}`));
-    setTimeout(() => fail(`did not start within ${START_TIMEOUT_MS} ms`), START_TIMEOUT_MS).unref();
+    setTimeout(() => fail(`did not start within ${WAIT_MS} ms`), WAIT_MS).unref();
     child.once("close", (code, signal) => fail(`ended with ${signal ?? `code ${code}`}`));
   });
   try {
