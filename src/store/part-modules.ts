@@ -1,5 +1,6 @@
 import * as storedParts from "../stored-parts.ts";
 import type { AnyModule, SchemaDialect } from "./module.ts";
+import { newestVersion } from "./schema-version.ts";
 
 /** The store modules of the parts of this build. */
 export const PART_MODULES: readonly AnyModule[] = Object.values(storedParts);
@@ -26,5 +27,39 @@ export const rowsOfPayments = (schema: string, row: string) =>
 export function missingTables(tables: ReadonlySet<string>, dialect: SchemaDialect): string[] {
   return PART_MODULES.flatMap(({ schema }) =>
     schema === undefined || tables.has(schema.table) ? [] : schema.sql(dialect),
+  );
+}
+
+/** Name of a table in the SQL that makes, changes or drops the table. */
+const TABLE_NAME = / TABLE (?:IF EXISTS )?(?:\w+\.)?(\w+)/g;
+
+/**
+ * Returns the SQL that selects the names of the tables that have rows and belong to no part of this build; undefined if
+ * each table belongs to the build. A newer jobgate can have more tables, and notes in the store which versions may use it.
+ * @param tables names of the tables of the store. Names of jobgate begin with a letter; some tools add other names
+ */
+export function rowsOfOtherParts(
+  tables: Iterable<string>,
+  version: number,
+  migrations: readonly string[],
+  dialect: SchemaDialect,
+): string | undefined {
+  if (version > newestVersion(migrations)) return undefined;
+  const sql = [...migrations, ...PART_MODULES.map(({ schema }) => schema?.sql(dialect))].join("");
+  const own = new Set(Array.from(sql.matchAll(TABLE_NAME), ([, name]) => name));
+  const others = [...tables].filter((name) => /^[a-z]\w*$/.test(name) && !own.has(name));
+  if (others.length === 0) return undefined;
+  return others
+    .map((name) => [`${dialect.schema}${name}`, `${dialect.schema}"${name}"`])
+    .map(([name, table]) => `SELECT '${name}' AS name WHERE EXISTS (SELECT 1 FROM ${table})`)
+    .join(" UNION ALL ");
+}
+
+/** @throws Error when there are rows of parts that this build lacks. It would ignore money that such a row has moved */
+export function refuseOtherParts(tables: readonly { readonly name: string }[]): void {
+  if (tables.length === 0) return;
+  const names = tables.map(({ name }) => name).join(", ");
+  throw new Error(
+    `this build lacks the parts of jobgate that wrote the rows of ${names}: start a build with these parts, or delete the rows if you do not need them`,
   );
 }

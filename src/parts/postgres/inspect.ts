@@ -4,7 +4,7 @@ import { countRows, findProblems, problemTexts, toStoredRows } from "../../store
 import { newestVersion, requireNewest } from "../../store/schema-version.ts";
 import { BoundedClient, DEFAULT_TIMEOUTS, type PostgresAddress } from "./connection/connect.ts";
 import { Servers } from "./connection/servers.ts";
-import { schemaVersion as readVersion } from "./migrate.ts";
+import { readSchema } from "./migrate.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 
 /** Time limit of one count. Counting millions of rows takes seconds. */
@@ -23,7 +23,7 @@ export async function inspectPostgres(address: PostgresAddress): Promise<StoreIn
   const place = `${host}${pathname}`;
   const client = new BoundedClient(servers.address, { ...DEFAULT_TIMEOUTS, answerMs: COUNT_MS });
   await client.connect();
-  const schemaVersion = await readVersion(client).catch(async (cause: Error) => {
+  const { version: schemaVersion } = await readSchema(client).catch(async (cause: Error) => {
     await client.end();
     throw new Error(`${place}: ${cause.message}`, { cause });
   });

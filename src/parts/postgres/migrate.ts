@@ -1,5 +1,5 @@
 import type { ClientBase } from "pg";
-import { missingTables } from "../../store/part-modules.ts";
+import { missingTables, refuseOtherParts, rowsOfOtherParts } from "../../store/part-modules.ts";
 import {
   missingMigrations,
   newestVersion,
@@ -18,16 +18,17 @@ const ANSWER_MS = STEP_MS + 2_000;
 /**
  * Brings the tables up to date. Safe to run by several replicas at once: one replica migrates, and the other replicas
  * wait and find the tables up to date. Tables of a newer jobgate stay as they are if this jobgate can still use them.
- * @throws Error when the tables are of a newer jobgate and this one cannot use them, or of an unreleased jobgate
+ * @throws Error when {@link readSchema} refuses the tables
  */
 export async function migrate(client: ClientBase): Promise<void> {
   const newest = newestVersion(MIGRATIONS);
-  if ((await schemaVersion(client)) >= newest && (await missingModules(client)).length === 0) return;
+  const found = await readSchema(client);
+  if (found.version >= newest && missingTables(found.tables, SCHEMA).length === 0) return;
   await client.query("BEGIN");
   try {
     await client.query(`SET LOCAL lock_timeout = ${STEP_MS}; SET LOCAL statement_timeout = ${STEP_MS}`);
     await runStep(client, `SELECT pg_advisory_xact_lock(${LOCK_KEY})`);
-    const version = await schemaVersion(client);
+    const { version, tables } = await readSchema(client);
     if (version === 0) {
       await client.query(`
         CREATE SCHEMA IF NOT EXISTS jobgate;
@@ -36,7 +37,7 @@ export async function migrate(client: ClientBase): Promise<void> {
         INSERT INTO jobgate.schema_version VALUES (0, 0);`);
     }
     for (const migration of missingMigrations(MIGRATIONS, version)) await runStep(client, migration);
-    for (const module of await missingModules(client)) await runStep(client, module);
+    for (const module of missingTables(tables, SCHEMA)) await runStep(client, module);
     if (version < newest)
       await client.query("UPDATE jobgate.schema_version SET version = $1, usable_from = $2", [
         newest,
@@ -50,13 +51,6 @@ export async function migrate(client: ClientBase): Promise<void> {
   }
 }
 
-async function missingModules(client: ClientBase): Promise<string[]> {
-  const { rows } = await client.query<{ tablename: string }>(
-    "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate'",
-  );
-  return missingTables(new Set(rows.map(({ tablename }) => tablename)), SCHEMA);
-}
-
 /** Runs one step, which may take longer than other queries. */
 async function runStep(client: ClientBase, text: string): Promise<void> {
   // The driver accepts this for each query, although its types do not say so.
@@ -65,20 +59,27 @@ async function runStep(client: ClientBase, text: string): Promise<void> {
 }
 
 /**
- * Returns 0 for a database without tables.
- * @throws Error when the tables are of a newer jobgate and this one cannot use them, or of an unreleased jobgate
+ * Returns the version of the tables, which is 0 for a database without tables, and their names.
+ * @throws Error when the tables are of a newer jobgate and this one cannot use them, of an unreleased jobgate, or have rows
+ *   of parts that this build lacks
  */
-export async function schemaVersion(client: ClientBase): Promise<number> {
+export async function readSchema(
+  client: ClientBase,
+): Promise<{ readonly version: number; readonly tables: ReadonlySet<string> }> {
   // to_regclass would not see a table that another replica made since this connection last looked.
-  const { rowCount } = await client.query(
-    "SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate' AND tablename = 'schema_version'",
+  const { rows: found } = await client.query<{ name: string }>(
+    "SELECT tablename AS name FROM pg_catalog.pg_tables WHERE schemaname = 'jobgate'",
   );
-  if (rowCount === 0) return 0;
+  const tables = new Set(found.map(({ name }) => name));
+  // The table of the version belongs to no migration.
+  if (!tables.delete("schema_version")) return { version: 0, tables };
   const { rows } = await client.query<{ version: number; usable_from: number }>(
     "SELECT version, usable_from FROM jobgate.schema_version",
   );
   const { version, usable_from: usableFrom } = rows[0] ?? { version: 0, usable_from: 0 };
   refuseNewer(MIGRATIONS, version, usableFrom);
   refuseUnreleased(version);
-  return version;
+  const others = rowsOfOtherParts(tables, version, MIGRATIONS, SCHEMA);
+  if (others !== undefined) refuseOtherParts((await client.query<{ name: string }>(others)).rows);
+  return { version, tables };
 }

@@ -13,10 +13,10 @@ import { dirname } from "node:path";
 import type { Finding, StoredRows, StoreInfo, StoreInspection } from "../contract/inspection.ts";
 import { countRows, findProblems, problemTexts, toStoredRows } from "../inspection-queries.ts";
 import { PART_MODULES } from "../part-modules.ts";
-import { newestVersion, refuseUnreleased, requireNewest } from "../schema-version.ts";
+import { newestVersion, requireNewest } from "../schema-version.ts";
 import { type Database, openToRead } from "./driver.ts";
 import { requireServedFile } from "./file-owner.ts";
-import { isForeign, obstacleAt, openFile, reasonOf } from "./open-database.ts";
+import { obstacleAt, openFile, reasonOf, refuseOthers } from "./open-database.ts";
 import { MIGRATIONS } from "./schema/migrations.ts";
 import { requireSoundFiles } from "./sound-files.ts";
 
@@ -93,8 +93,7 @@ function openInspection(path: string): StoreInspection & { readonly isKnown: boo
   const schemaVersion = read("user_version");
   const isKnown = schemaVersion === newestVersion(MIGRATIONS);
   try {
-    if (isForeign(database, schemaVersion)) throw new Error("this is the database of another program");
-    refuseUnreleased(schemaVersion);
+    refuseOthers(database, schemaVersion);
   } catch (cause) {
     database.close();
     throw new Error(`${path}: ${reasonOf(cause)}`, { cause });

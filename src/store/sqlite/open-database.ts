@@ -1,6 +1,6 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { missingTables } from "../part-modules.ts";
+import { missingTables, refuseOtherParts, rowsOfOtherParts } from "../part-modules.ts";
 import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
 import { FILE_VERSIONS_OFFSET } from "./database-header.ts";
 import { type Database, openDriver, openExisting } from "./driver.ts";
@@ -38,7 +38,9 @@ export function openDatabase(path: string, { isNew }: { isNew: boolean }): Datab
   try {
     setPragma(database, "busy_timeout", BUSY_MS);
     // The check comes before any write, because the settings below are stored in the file.
-    refuseOthers(database);
+    const version = Number(readPragma(database, "user_version"));
+    refuseNewer(MIGRATIONS, version);
+    refuseOthers(database, version);
     // The setting has an effect only before the first table is created.
     if (isNew && readPragma(database, "page_count") === 0) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     for (const { name, value } of PRAGMAS) setPragma(database, name, value);
@@ -125,12 +127,14 @@ export function readPragma(database: Database, name: string): unknown {
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
-/** @throws Error for a database that this version of jobgate can neither serve nor migrate */
-function refuseOthers(database: Database): void {
-  const version = Number(readPragma(database, "user_version"));
-  refuseNewer(MIGRATIONS, version);
-  if (isForeign(database, version)) throw new Error("this is the database of another program");
+/** @throws Error for a database of another program, of an unreleased jobgate, or with rows of parts that this build lacks */
+export function refuseOthers(database: Database, version: number): void {
+  const tables = tablesOf(database);
+  const isForeign = version === 0 ? tables.length > 0 : !tables.includes("job_calls");
+  if (isForeign) throw new Error("this is the database of another program");
   refuseUnreleased(version);
+  const others = rowsOfOtherParts(tables, version, MIGRATIONS, SCHEMA);
+  if (others !== undefined) refuseOtherParts(database.prepare<{ name: string }>(others).all([]));
 }
 
 function migrate(database: Database, isNew: boolean): void {
@@ -147,12 +151,6 @@ function migrate(database: Database, isNew: boolean): void {
     database.exec(`PRAGMA user_version = ${newestVersion(MIGRATIONS)}`);
   }
   database.exec("COMMIT");
-}
-
-/** Checks whether the tables belong to another program. */
-export function isForeign(database: Database, version: number): boolean {
-  const tables = tablesOf(database);
-  return version === 0 ? tables.length > 0 : !tables.includes("job_calls");
 }
 
 function tablesOf(database: Database): string[] {
