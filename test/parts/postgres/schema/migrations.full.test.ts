@@ -3,8 +3,8 @@ import { startPostgres } from "../../../helpers/postgres.ts";
 import { startBeforeAll } from "../../../helpers/start-before-all.ts";
 import { testFolder } from "../../../helpers/test-folder.ts";
 import { TABLES } from "../../../store/differential/tables.ts";
-import { acceptId } from "../../../store/store-fixtures.ts";
-import { expectRefusal, UNRELEASED_VERSIONS } from "../../../store/unreleased-store.ts";
+import { expectRefusal, otherParts, UNRELEASED_VERSIONS, unreleased } from "../../../store/refused-store.ts";
+import { acceptId, claimCalls } from "../../../store/store-fixtures.ts";
 import { openReplica } from "../open-in-database.ts";
 
 const postgres = startBeforeAll(startPostgres);
@@ -32,9 +32,24 @@ test("A database of an unreleased jobgate is refused by every command, and stays
   const folder = await testFolder();
   for (const version of UNRELEASED_VERSIONS) {
     await postgres.query(url, `UPDATE jobgate.schema_version SET version = ${version}`);
-    await expectRefusal(url, version, folder);
+    await expectRefusal(url, unreleased(version), folder);
   }
   const state =
     "SELECT version, (SELECT count(*)::int FROM jobgate.job_calls) AS calls FROM jobgate.schema_version";
   expect(await postgres.query(url, state)).toEqual([{ version: UNRELEASED_VERSIONS.at(-1), calls: 1 }]);
+});
+
+test("A database with rows of a part that the build lacks is refused by every command, until they are deleted", async () => {
+  const url = await postgres.createDatabase();
+  const store = await openReplica(url);
+  await acceptId(store);
+  await store.close();
+  await postgres.query(url, `CREATE TABLE jobgate.loans (id int); CREATE TABLE jobgate.unused (id int)`);
+  await postgres.query(url, "INSERT INTO jobgate.loans VALUES (1)");
+  await expectRefusal(url, otherParts("jobgate.loans"), await testFolder());
+
+  await postgres.query(url, "DELETE FROM jobgate.loans");
+  const again = await openReplica(url);
+  expect(await claimCalls(again)).toHaveLength(1);
+  await again.close();
 });

@@ -6,8 +6,8 @@ import { openSqliteStore } from "../../../../src/store/sqlite/sqlite-store.ts";
 import { testFolder } from "../../../helpers/test-folder.ts";
 import { openTestStore } from "../../../helpers/test-store.ts";
 import { TABLES } from "../../differential/tables.ts";
-import { acceptId, encodeTestCall } from "../../store-fixtures.ts";
-import { expectRefusal, UNRELEASED_VERSIONS } from "../../unreleased-store.ts";
+import { expectRefusal, otherParts, UNRELEASED_VERSIONS, unreleased } from "../../refused-store.ts";
+import { acceptId, claimCalls, encodeTestCall } from "../../store-fixtures.ts";
 
 test("A new file has every table, the first released version, and gives pages back", async () => {
   const path = join(await testFolder(), "jobgate.db");
@@ -39,7 +39,8 @@ test("A file of an unreleased jobgate is refused by every command, and stays as 
     file.close();
     const before = await readFile(old);
     // Every command checks the version in one place: one version is enough to test that each command does.
-    await expectRefusal(`sqlite:${old}`, version, version === UNRELEASED_VERSIONS[0] ? folder : undefined);
+    const isFirst = version === UNRELEASED_VERSIONS[0];
+    await expectRefusal(`sqlite:${old}`, unreleased(version), isFirst ? folder : undefined);
     expect(before.equals(await readFile(old))).toBe(true);
   }
   await stop();
@@ -55,6 +56,33 @@ test("A copy that an unreleased jobgate made is refused when it is restored, and
   served.close();
   await stop();
   const before = await readFile(restored);
-  await expectRefusal(`sqlite:${restored}`, 17);
+  await expectRefusal(`sqlite:${restored}`, unreleased(17));
   expect(before.equals(await readFile(restored))).toBe(true);
+});
+
+test("A file with rows of a part that the build lacks is refused by every command, and stays as it is until they are deleted", async () => {
+  const opened = await openTestStore({ encodeJobCall: encodeTestCall });
+  const { store, path, openAgain } = opened;
+  await acceptId(store);
+  await store.close();
+  const change = (sql: string) => {
+    const file = openDriver(path);
+    file.exec(sql);
+    file.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get([]);
+    file.close();
+  };
+  change(`CREATE TABLE loans (id INTEGER); CREATE TABLE "order" (id INTEGER); CREATE TABLE unused (id INTEGER);
+    INSERT INTO loans VALUES (1); INSERT INTO "order" VALUES (1)`);
+  const before = await readFile(path);
+  await expectRefusal(`sqlite:${path}`, otherParts("loans, order"), await testFolder());
+  expect(before.equals(await readFile(path))).toBe(true);
+
+  // Litestream adds such a table.
+  change(
+    `DELETE FROM loans; DELETE FROM "order"; CREATE TABLE _seq (id INTEGER); INSERT INTO _seq VALUES (1)`,
+  );
+  const again = await openAgain();
+  expect(await claimCalls(again)).toHaveLength(1);
+  await again.close();
+  await opened.stop();
 });
