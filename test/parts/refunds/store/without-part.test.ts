@@ -29,7 +29,7 @@ test("A build without refunds refuses a store in which a refund is owed, and ser
   const from = { builtIn: bundles.folder };
   const configOf = (path: string) => `${WEBHOOKS_CONFIG}[store]\nurl = "sqlite:${path}"\n`;
   const owed = await storeAfter("refund");
-  for (const command of [["serve"], ["check", "--online"], ["store", "check"]]) {
+  for (const command of [["store", "check"], ["check", "--online"], ["serve"]]) {
     const { code, stdout, stderr } = await runJobgate(command, {
       files: { "jobgate.toml": configOf(owed) },
       from,
