@@ -55,7 +55,7 @@ export function rowsOfOtherParts(
     .join(" UNION ALL ");
 }
 
-/** @throws Error when there are rows of parts that this build lacks. It would ignore money that such a row has moved */
+/** @throws Error when there are rows of parts that this build lacks, because they can record that money has moved */
 export function refuseOtherParts(tables: readonly { readonly name: string }[]): void {
   if (tables.length === 0) return;
   const names = tables.map(({ name }) => name).join(", ");
