@@ -62,8 +62,8 @@ export class Chain {
   readonly #simulation: Simulation;
   readonly #maxReorg: number;
   readonly #blocks: Block[] = [];
-  /** Block in which each nonce was used, on the chain as it is. */
-  readonly #uses = new Map<string, { readonly block: number; readonly amount: bigint }>();
+  /** Block in which each nonce was used, on the chain as it is, by nonce and payer. */
+  readonly #uses = new Map<string, Map<string, { readonly block: number; readonly amount: bigint }>>();
   #mempool: Transaction[] = [];
   /** Transactions that somebody will send. */
   #announced = 0;
@@ -97,7 +97,7 @@ export class Chain {
   }: Pick<Authorization, "payer" | "nonce">):
     | { readonly block: number; readonly amount: bigint }
     | undefined {
-    return this.#uses.get(`${payer} ${nonce}`);
+    return this.#uses.get(nonce)?.get(payer);
   }
 
   /** Hash of the newest transaction that succeeded. */
@@ -189,7 +189,8 @@ export class Chain {
     const isSuccess = isAllowed && (act?.run(block) ?? true);
     if (isSuccess && authorization !== undefined) {
       const { payer, nonce, amount } = authorization;
-      this.#uses.set(`${payer} ${nonce}`, { block: number, amount });
+      const uses = this.#uses.get(nonce) ?? new Map();
+      this.#uses.set(nonce, uses.set(payer, { block: number, amount }));
     }
     if (act !== undefined)
       this.#simulation.say(`block ${number}: ${act.name} ${isSuccess ? "is made" : "reverts"}`);
@@ -225,7 +226,7 @@ export class Chain {
     this.channels.rollBack(this.head.number);
     for (const { transactions } of removed) {
       for (const { hash, authorization, act, sent, isSuccess } of transactions) {
-        if (isSuccess && authorization) this.#uses.delete(`${authorization.payer} ${authorization.nonce}`);
+        if (isSuccess && authorization) this.#uses.get(authorization.nonce)?.delete(authorization.payer);
         if (run.fault("a reorganisation drops a transaction", 0.3)) continue;
         if (sent === undefined) this.#mempool.push({ hash, authorization, act });
         else this.accounts.putBack(sent);

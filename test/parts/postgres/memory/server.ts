@@ -150,9 +150,9 @@ class Session {
       `SELECT * ${inner.replace("= ANY ($1::bigint[])", "IN (SELECT value FROM json_each($1))")}`,
       values.map((value) => (typeof value === "string" ? value.replace(/^\{(.*)\}$/, "[$1]") : value)),
     );
+    const old = new Set(keys.map((key) => transaction.keyOf(table, key)));
     // What the transaction itself has written is not old.
-    const isOld = (row: Row) =>
-      !transaction.hasWritten(table, row) && keys.some((key) => transaction.isSame(table, row, key));
+    const isOld = (row: Row) => old.has(transaction.keyOf(table, row)) && !transaction.hasWritten(table, row);
     await transaction.delete(table, isOld, { text });
     return [];
   }

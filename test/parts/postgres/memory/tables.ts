@@ -33,10 +33,13 @@ export interface Holder {
 export class Table {
   readonly shape: TableShape;
   readonly cells = new Map<string, Cell>();
+  /** Cells that ever had a row with a unique text, by the constraint and the text. */
+  readonly #byText: readonly Map<string, Set<Cell>>[];
   #lastId = 0;
 
   constructor(shape: TableShape) {
     this.shape = shape;
+    this.#byText = shape.uniques.map(() => new Map());
   }
 
   keyOf(row: Row): string {
@@ -64,20 +67,35 @@ export class Table {
     return cell.holder === holder && cell.isWritten ? cell.pending : cell.committed;
   }
 
-  /** Finds another row, committed or not, that a row must not stand beside. */
+  /** Notes that a cell has a row. */
+  wrote(cell: Cell, row: Row): void {
+    for (const [i, texts] of this.#byText.entries()) {
+      const text = this.shape.uniques[i]?.(row);
+      if (text === undefined) continue;
+      const cells = texts.get(text) ?? new Set();
+      texts.set(text, cells.add(cell));
+    }
+  }
+
+  /** Finds another row, committed or not, that a row must not stand beside: the oldest of several. */
   conflict(holder: Holder, row: Row, self: Cell | undefined): Cell | undefined {
     const keys = [this.keyOf(row), ...this.shape.uniques.map((unique) => unique(row))];
-    for (const cell of this.cells.values()) {
-      if (cell === self) continue;
+    const isConflict = (cell: Cell) => {
+      if (cell === self || this.cells.get(cell.key) !== cell) return false;
       const versions = cell.holder === holder ? [this.seenBy(holder, cell)] : [cell.committed, cell.pending];
       const isAlike = (other: Row | undefined) =>
         other !== undefined &&
         [cell.key, ...this.shape.uniques.map((unique) => unique(other))].some(
           (text, index) => text !== undefined && text === keys[index],
         );
-      if (versions.some(isAlike)) return cell;
-    }
-    return undefined;
+      return versions.some(isAlike);
+    };
+    const sameKey = this.cells.get(keys[0] as string);
+    const found = new Set(sameKey && isConflict(sameKey) ? [sameKey] : []);
+    for (const [i, texts] of this.#byText.entries())
+      for (const cell of texts.get(keys[i + 1] ?? "") ?? []) if (isConflict(cell)) found.add(cell);
+    if (found.size < 2) return [...found][0];
+    return [...this.cells.values()].find((cell) => found.has(cell));
   }
 }
 

@@ -48,13 +48,16 @@ export class Transaction implements Holder {
   /** Returns the rows of a table that it sees now. */
   rows(name: string): Row[] {
     const table = this.#tables.of(name);
-    return [...table.cells.values()].flatMap((cell) => table.seenBy(this, cell) ?? []);
+    const rows: Row[] = [];
+    for (const cell of table.cells.values()) {
+      const row = table.seenBy(this, cell);
+      if (row !== undefined) rows.push(row);
+    }
+    return rows;
   }
 
-  /** Checks whether two rows of a table have one key. */
-  isSame(name: string, one: Row, other: Row): boolean {
-    const table = this.#tables.of(name);
-    return table.keyOf(one) === table.keyOf(other);
+  keyOf(name: string, row: Row): string {
+    return this.#tables.of(name).keyOf(row);
   }
 
   hasWritten(name: string, row: Row): boolean {
@@ -184,6 +187,7 @@ export class Transaction implements Holder {
     Object.assign(cell, { holder: this, isWritten: true, pending: row });
     // The row may have been forgotten while this waited for its lock.
     cell.table.cells.set(cell.key, cell);
+    if (row !== undefined) cell.table.wrote(cell, row);
     this.#held.add(cell);
   }
 

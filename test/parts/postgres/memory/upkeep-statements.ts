@@ -142,12 +142,14 @@ const MODULE_STATEMENTS: Readonly<
     return [];
   },
   update_rows_of: async (tx, table, rows) => {
-    for (const row of rows)
+    for (const row of rows) {
+      const key = tx.keyOf(table, row);
       await tx.update(
         table,
-        (held) => tx.isSame(table, held, row),
+        (held) => tx.keyOf(table, held) === key,
         (held) => ({ ...held, ...row }),
       );
+    }
     return [];
   },
   remove_rows_of: async (tx, table, keys) => {
