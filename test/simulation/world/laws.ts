@@ -286,6 +286,14 @@ export class Laws {
     return !this.#state.all([]).some(({ kind, n }) => n > 0 && UNDECIDED.has(kind));
   }
 
+  /** Returns the number of payments in the store that neither settled nor failed. */
+  undecided(): number {
+    const select = this.#database.prepare<{ n: number }>(
+      "SELECT count(*) AS n FROM payments WHERE state NOT IN ('settled', 'failed', 'released')",
+    );
+    return select.get([])?.n ?? 0;
+  }
+
   describe(): string {
     return this.#state
       .all([])

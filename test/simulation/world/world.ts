@@ -50,6 +50,8 @@ const LARGEST_ERROR_MS = 7_200_000;
 const MEAN_CRASH_MS = 20_000;
 const MAX_STALL_MS = 20_000;
 const AUDIT_MS = 5_000;
+/** Clients of parts have numbers from here on. */
+const MOST_CLIENTS = 1_000;
 /** Time for which all stays quiet: blocks confirm what was mined last, and what was left to the operator may go on. */
 const LAST_BLOCKS_MS = 10_000;
 
@@ -58,6 +60,8 @@ export interface Outcome {
   readonly hash: string;
   /** Payments that clients signed. */
   readonly payments: number;
+  /** Payments that are left to the operator once everything is quiet; 0 if a law was broken before. */
+  readonly undecided: number;
   /** Those who took part, and the faults that happened. */
   readonly faults: readonly string[];
   readonly trace: readonly string[];
@@ -77,6 +81,8 @@ export interface RunOptions {
   readonly syncFailure?: number | undefined;
   /** Parts of the world, in place of those that its seed draws. */
   readonly parts?: readonly PartName[] | undefined;
+  /** Times as many clients of what every world sells as the seed draws: a payment of many costs less time. Default: 1. */
+  readonly crowd?: number;
   /** Faults that are left out. */
   readonly without?: ReadonlySet<string>;
 }
@@ -85,7 +91,7 @@ export interface RunOptions {
 export async function runSeed(
   seed: number,
   folder: string,
-  { hasDisk = false, hasPostgres = false, syncFailure, parts, without }: RunOptions = {},
+  { hasDisk = false, hasPostgres = false, syncFailure, parts, crowd = 1, without }: RunOptions = {},
 ): Promise<Outcome> {
   const simulation = new Simulation(seed, without);
   use(simulation);
@@ -99,10 +105,12 @@ export async function runSeed(
     ? new Disk({ simulation, files, syncFailure, onDeath: () => world.died() })
     : undefined;
   useDisk(disk);
-  const world = new World(simulation, { path, disk, folder, hasPostgres, parts });
+  const world = new World(simulation, { path, disk, folder, hasPostgres, parts, crowd });
   let broken: string | undefined;
+  let undecided = 0;
   try {
     await world.run();
+    undecided = world.laws.undecided();
   } catch (error) {
     if (!(error instanceof BrokenLaw)) throw error;
     broken = error.message;
@@ -117,7 +125,7 @@ export async function runSeed(
   }
   const { hash, faults, trace } = simulation;
   const payments = world.laws.payments.length;
-  return { seed, hash, payments, faults, trace, ...(broken === undefined ? {} : { broken }) };
+  return { seed, hash, payments, undecided, faults, trace, ...(broken === undefined ? {} : { broken }) };
 }
 
 /** A disk in memory: nothing of a run has to last. */
@@ -152,12 +160,14 @@ class World {
       folder,
       hasPostgres,
       parts: chosen,
+      crowd,
     }: {
       path: string;
       disk: Disk | undefined;
       folder: string;
       hasPostgres: boolean;
       parts: readonly PartName[] | undefined;
+      crowd: number;
     },
   ) {
     this.#simulation = simulation;
@@ -205,7 +215,7 @@ class World {
     const surroundings = { simulation, replicas: this.#replicas, laws: this.laws, shop };
     usePeers(parts.flatMap((part) => part.peers?.(surroundings) ?? []));
     if (chain.accounts.addresses.length > 0) new Operator(simulation, this.#replicas, chain.accounts).start();
-    const clientCount = clientsIn(simulation);
+    const clientCount = Math.min(MOST_CLIENTS, clientsIn(simulation) * crowd);
     const clients = Array.from({ length: clientCount }, (_, number) => plainOrder(simulation, number, shop));
     const customers: Customer[] = [
       ...clients.map((order) => new Client(surroundings, order)),
