@@ -6,6 +6,8 @@ import type { HttpResponse, StreamingResponse } from "./response.ts";
 
 /** Matches a path that all proxies and servers read alike: only visible ASCII characters, and no fragment. */
 const RAW_PATH = /^\/[\x21\x22\x24-\x7e]+$/;
+/** Matches a query string of visible ASCII characters without a fragment. */
+const RAW_QUERY = /^[\x21\x22\x24-\x7e]*$/;
 /** Characters that a segment cannot have, encoded or not, because some readers treat them as the end of a segment. */
 const AMBIGUOUS = /[/\\;\p{Cc}]/u;
 /** Characters that a URL can have in a segment unencoded, and that encodeURIComponent encodes. */
@@ -27,6 +29,11 @@ export function decodeSegments(path: string): readonly string[] | undefined {
     segments[i] = text;
   }
   return segments;
+}
+
+/** Returns false for a query string that can be read in more than one way: `a=b#c` is `a=b` to URL parsers. */
+export function isPlainQuery(query: string): boolean {
+  return RAW_QUERY.test(query);
 }
 
 /** Encodes segments as a path. Each segment has only one encoded form. */

@@ -24,6 +24,7 @@ import {
 import {
   findRoute,
   handlerOf,
+  isPlainQuery,
   type MethodHandlers,
   methodsOf,
   type RouteAnswer,
@@ -275,7 +276,9 @@ export class HttpServer {
 
   #routeOf(exchange: Exchange): MethodHandlers {
     const { path } = exchange;
-    const found = findRoute(this.#tables, path) ?? findRoute(this.#leaving, path);
+    const found = isPlainQuery(exchange.query)
+      ? (findRoute(this.#tables, path) ?? findRoute(this.#leaving, path))
+      : undefined;
     if (found === undefined) {
       exchange.owner = this.#ownerWithoutRoute(path);
       const refusal = refusalAt(

@@ -204,6 +204,15 @@ describe("A request at the edge of a route", () => {
       "/free/a;b",
       "/free/a%5c..%5cb",
     ],
+    ...[
+      "/odd/a#b",
+      "/odd/a?b=c#d",
+      "/odd/a?#",
+      "/free/a?b=c#d",
+      "/open/a?b#",
+      "/all/a?b=\tc",
+      "/all/a?b=\u007f",
+    ],
     ...["/base/odd/a", "http://127.0.0.1/odd/%2e%2e", "http://evil.test/free/../a", "/odd"],
   ])("reaches nothing: %s", async (target) => {
     const answer = await sendHead(target);

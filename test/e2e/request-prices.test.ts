@@ -2,6 +2,7 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch, requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
+import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { inDollars, startPaidGateway } from "./paid-gateway.ts";
 import { startPaidParts } from "./paid-parts.ts";
@@ -122,6 +123,22 @@ describe("A payment for one request", () => {
     expect(await send('{"n":7}')).toMatchObject({ status: 402, code: "payment_mismatch", charged: false });
     expect(await send(small)).toMatchObject({ status: 202 });
   });
+});
+
+describe("A request that programs read in two ways", () => {
+  it.each(["?units=kelvin#x", "#?units=kelvin", "?#units=kelvin", "?units=kelvin#"])(
+    "Has no price, and buys nothing with a payment: %s",
+    async (tail) => {
+      const target = `/weather/Oslo${tail}`;
+      const shown = await fetch(`${gateway.jobgate.x402Url}/weather/Oslo?units=celsius`);
+      const offer = decodePaymentRequiredHeader(shown.headers.get("payment-required") ?? "");
+      const { headers } = await signV2Payment({ offer, account: accounts.payer });
+      for (const sent of [{}, headers]) {
+        const { status, body } = await rawRequest(gateway.jobgate.x402Url, `GET ${target}`, { ...sent });
+        expect([status, JSON.parse(body)]).toMatchObject([404, { code: "not_found", charged: false }]);
+      }
+    },
+  );
 });
 
 describe("A price by the request, over another protocol", () => {

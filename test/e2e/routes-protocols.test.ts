@@ -312,6 +312,8 @@ describe("At a route", () => {
     "/weather/%C0%AF",
     "/weather/%zz",
     "http://jobgate.test/weather/Paris",
+    "/weather/Paris?units=metric#now",
+    "/weather/Paris?#",
   ])("A path with tricks is 404: %s", async (path) => {
     const { status, body } = await rawRequest(gateway.url, `GET ${path}`);
     expect([status, JSON.parse(body)]).toMatchObject([404, { code: "not_found", charged: false }]);
@@ -344,6 +346,9 @@ describe("A dry run of a job with a route", () => {
     [{ "x-http-target": "PUT /weather/Paris" }, 404, "not_found"],
     [{ "x-http-target": "GET /forecast" }, 404, "not_found"],
     [{ "x-http-target": "GET /weather//Paris" }, 404, "not_found"],
+    [{ "x-http-target": "GET /weather/Paris?units=metric#x" }, 404, "not_found"],
+    [{ "x-http-target": "GET /weather/Paris?units=m\u00e9tric" }, 404, "not_found"],
+    [{ "x-http-target": "GET /weather/Paris#?units=metric" }, 404, "not_found"],
     [{ "x-http-target": "HEAD /weather/Paris" }, 405, "method_not_allowed"],
   ])("Is refused with %j", async (headers, status, code) => {
     expect(await dryRun(headers)).toMatchObject({ status, body: { allowed: false, code } });

@@ -18,6 +18,9 @@ describe("paths and methods", () => {
       "/count%2F",
       "/%",
       "/count#x",
+      "/count#?a=b",
+      "/count?a=b#c",
+      "/count?#",
       "*",
       "http://jobgate.test/count",
     ]) {

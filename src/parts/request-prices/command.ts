@@ -8,6 +8,7 @@ import { systemClock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { jobKeyText } from "../../core/job-call.ts";
 import { parameterNames, routeText } from "../../core/route.ts";
+import { isPlainQuery } from "../../http/routes.ts";
 import { JobRoutes } from "../../x402/jobs/job-routes.ts";
 import { type JobPrice, PayableTokens } from "../../x402/prices/price-source.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
@@ -104,7 +105,10 @@ async function requestFor(job: Job, x402: X402Config, options: RequestOptions): 
     throw new Refusal([`--path is missing; expected the path of a request for ${route.path}`]);
   const path = options.path ?? route?.path ?? `/x402/jobs/${serviceId}/${jobIndex}`;
   const [method = "POST"] = route?.methods ?? [];
-  const request = { method, path, query: options.query ?? "" };
+  const { query = "" } = options;
+  if (!isPlainQuery(query))
+    throw new Refusal([`--query is "${query}"; expected a percent-encoded query string, without #`]);
+  const request = { method, path, query };
   const found = route && new JobRoutes(x402, ["x402"], []).find(path)?.get(method);
   if (needsPath && found?.params.length !== parameterNames(route).length)
     throw new Refusal([`--path is "${path}"; expected a path of ${route.path}`]);

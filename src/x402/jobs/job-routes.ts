@@ -3,7 +3,7 @@ import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobCall, type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { type Route, routeText } from "../../core/route.ts";
 import { type JobRequest, requireForwardable } from "../../http/request.ts";
-import { decodeSegments, encodeSegments, type RouteHandler } from "../../http/routes.ts";
+import { decodeSegments, encodeSegments, isPlainQuery, type RouteHandler } from "../../http/routes.ts";
 import { forwardedHeadersOf } from "../producer.ts";
 import { parseJobPath } from "../wire/paths.ts";
 
@@ -75,7 +75,8 @@ export class JobRoutes {
   requireSold(request: JobRequest, job: JobKey): void {
     if (!this.#hasIds(request)) {
       const found = this.find(request.path)?.get(request.method);
-      if (found !== undefined && "job" in found.entry && equalJobs(found.entry.job, job)) return;
+      const isAtRoute = found !== undefined && "job" in found.entry && equalJobs(found.entry.job, job);
+      if (isAtRoute && isPlainQuery(request.query)) return;
       throw new GatewayError("not_found", "No job is sold at this method and path. Nothing was charged.");
     }
     const route = this.routeOf(job);

@@ -64,6 +64,13 @@ test("A job can be named by its route, and its path is read", async () => {
   });
 });
 
+test("A query string that no request can have is refused", async () => {
+  expect(await show(["sizes", "--query", "units=kelvin#x"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("--query is"),
+  });
+});
+
 test("Headers are read, and a request without a price is refused as buyers are", async () => {
   const { stdout } = await show(["tiers", "--header", "X-Tier: gold"]);
   expect(stdout).toContain('read: "gold" in the header x-tier\nprice: $0.05 of $0.05 to $0.05');
