@@ -177,8 +177,16 @@ export class NetworkChannels implements BackgroundService {
     if (refund === undefined) return undefined;
     // The claim of the refund has to be settled, whoever sent it.
     this.#receivers.noteClaim();
-    const ended = await ledger.endChannelRefund(channelId, await this.read(row), undefined);
-    if (ended !== undefined || !this.#mayAsk(`refund ${channelId}`, periods.retryMs)) return ended;
+    const what = `refund ${channelId}`;
+    const end = async (transaction?: string) => {
+      const state = await this.read(row);
+      const paid = await ledger.endChannelRefund(channelId, state, transaction, refund.request);
+      // The next refund need not wait.
+      if (paid !== undefined) this.#askedAt.delete(what);
+      return paid;
+    };
+    const ended = await end();
+    if (ended !== undefined || !this.#mayAsk(what, periods.retryMs)) return ended;
     faultPoint("channels/before-refund");
     const answer = await facilitator.refund(row, refund);
     faultPoint("channels/after-refund");
@@ -186,7 +194,7 @@ export class NetworkChannels implements BackgroundService {
       logger.warn({ channel: channelId, answer }, "a refund of a channel was not sent; trying again");
       return undefined;
     }
-    const paid = await ledger.endChannelRefund(channelId, await this.read(row), answer.transaction);
+    const paid = await end(answer.transaction);
     if (paid)
       logger.info({ channel: channelId, amount: refund.amount, transaction: answer.transaction }, "refunded");
     return paid;

@@ -96,6 +96,11 @@ export function journalledVoucher({ payload }: { readonly payload: string }): Vo
 export interface RefundRequest extends Omit<Voucher, "deposit"> {
   /** Amount in token units; undefined for the whole rest. */
   readonly amount: bigint | undefined;
+  /**
+   * Identifies the request in its channel. The payload has no nonce, so that a request for the same amount at the same sum of the
+   * channel is the same request, even if it was signed again.
+   */
+  readonly id: string;
 }
 
 /** Reports whether a payload requests a refund. */
@@ -116,5 +121,6 @@ export function readRefund(payload: unknown): RefundRequest {
   }
   const { amount } = data;
   const { deposit: _, ...voucher } = toVoucher({ ...data, type: "voucher" });
-  return { ...voucher, amount: amount === undefined ? undefined : BigInt(amount) };
+  const units = amount === undefined ? undefined : BigInt(amount);
+  return { ...voucher, amount: units, id: `${voucher.cumulative}:${units ?? "all"}` };
 }

@@ -6,14 +6,16 @@ import { decodeHeader, encodeHeader } from "../../x402/wire/payment-header.ts";
 import { correction } from "./correction.ts";
 import { isSigned } from "./method.ts";
 import type { NetworkChannels } from "./network-channels.ts";
-import { asksForRefund, readRefund } from "./payload.ts";
+import { asksForRefund, type RefundRequest, readRefund } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
-import { refundOf } from "./store/refund-rules.ts";
+import { type ChannelRefund, refundOf } from "./store/refund-rules.ts";
 import { BAD_SIGNATURE, NOT_FOUND, NOTHING_TO_REFUND, REFUND_WAITS } from "./store/refusal-texts.ts";
 import type { ChannelRow } from "./store/row.ts";
 import { mismatchOf } from "./store/rules.ts";
 
 const HEADER = "payment-signature";
+/** Code of an answer while the refund is being sent. */
+const UNDECIDED = "settlement_unknown";
 /** Longest time that a request waits for its refund, and the time between two checks. */
 const WAIT_MS = 30_000;
 const LOOK_MS = 250;
@@ -47,28 +49,52 @@ export class ChannelRefunds {
     this.#networkOf = parts.networkOf;
   }
 
-  /** @throws GatewayError with the reason why nothing is paid back, or not yet */
+  /**
+   * Pays back what a payer requests. A repeated request gets its first outcome.
+   * @throws GatewayError with the reason why nothing is paid back, or not yet
+   */
   async answer(_request: HttpRequest, payload: unknown): Promise<HttpResponse> {
-    const ledger = this.#ledger;
     const asked = readRefund(payload);
-    const { channelId } = asked;
-    const found = await ledger.findChannel(channelId);
+    const { channelId, amount, id } = asked;
+    const found = await this.#ledger.findChannel(channelId);
     const network = found && this.#networkOf(found);
     if (found === undefined || network === undefined) throw refused(NOT_FOUND);
     if (!(await isSigned(asked, found.network))) throw refused(BAD_SIGNATURE);
+    const first = await this.#ledger.findChannelRefund(channelId, id);
+    const isPaid = first?.state === "done";
+    if (isPaid && amount !== undefined) return answerOf(found, first);
+    try {
+      return answerOf(found, await this.#payBack(network, found, asked));
+    } catch (error) {
+      // After a request for all that was paid, only more that has become free since is paid.
+      if (isPaid && error instanceof GatewayError && error.code !== UNDECIDED) return answerOf(found, first);
+      throw error;
+    }
+  }
+
+  /** @throws GatewayError */
+  async #payBack(network: NetworkChannels, found: ChannelRow, asked: RefundRequest): Promise<ChannelRefund> {
+    const { channelId, cumulative, amount, id: request } = asked;
     if (!network.canSign(found)) throw unavailable("The seller has no key for the channel now.");
-    // The charges of failed calls are paid back together with the rest.
-    await network.count(channelId);
-    const { row, chain } = await this.#lookAfterClaim(network, found).catch((cause: unknown) => {
-      throw cause instanceof GatewayError
-        ? cause
-        : unavailable("The channel's chain does not answer now.", cause);
-    });
-    if (asked.cumulative < BigInt(row.charged)) throw correction(mismatchOf(row));
-    const decision = await ledger.beginChannelRefund(channelId, { chain, amount: asked.amount?.toString() });
-    if (decision.kind !== "refunding")
-      throw refused(decision.kind === "busy" ? REFUND_WAITS : NOTHING_TO_REFUND);
-    return answerOf(await this.#paid(network, decision.row));
+    for (;;) {
+      // The charges of failed calls are paid back together with the rest.
+      await network.count(channelId);
+      const { row, chain } = await this.#lookAfterClaim(network, found).catch((cause: unknown) => {
+        throw cause instanceof GatewayError
+          ? cause
+          : unavailable("The channel's chain does not answer now.", cause);
+      });
+      if (cumulative < BigInt(row.charged)) throw correction(mismatchOf(row));
+      const decision = await this.#ledger.beginChannelRefund(channelId, {
+        ...{ chain, amount: amount?.toString(), request },
+      });
+      if (decision.kind === "paid") return decision.refund;
+      if (decision.kind !== "refunding")
+        throw refused(decision.kind === "busy" ? REFUND_WAITS : NOTHING_TO_REFUND);
+      const paid = await this.#paid(network, decision);
+      // A refund that another request has begun comes first.
+      if (paid.request === request) return paid;
+    }
   }
 
   /**
@@ -87,33 +113,43 @@ export class ChannelRefunds {
   }
 
   /** Waits until a refund is paid. @throws GatewayError after the time limit; the refund is still paid later */
-  async #paid(network: NetworkChannels, row: ChannelRow): Promise<ChannelRow> {
+  async #paid(
+    network: NetworkChannels,
+    { row, refund }: { readonly row: ChannelRow; readonly refund: ChannelRefund },
+  ): Promise<ChannelRefund> {
     const endsAt = performance.now() + WAIT_MS;
-    const { nonce } = refundOf(row) ?? {};
     while (performance.now() < endsAt) {
+      // Another process may have ended the refund.
+      const now = await this.#newest(row.channel_id, refund.request);
+      if (now?.state === "done") return now;
       // If the chain does not respond, it may respond to the next check.
       const paid = await network.sendRefund(row).catch((error: unknown) => {
         if (error instanceof GatewayError) throw error;
         return undefined;
       });
-      if (paid !== undefined) return paid;
-      // Another process may have ended the refund.
-      const now = await this.#ledger.findChannel(row.channel_id);
-      const refund = now && refundOf(now);
-      if (now !== undefined && refund?.nonce === nonce && refund?.state === "done") return now;
+      const ended = paid && refundOf(paid);
+      if (ended !== undefined) return ended;
       await sleep(LOOK_MS);
     }
     throw new GatewayError(
-      "settlement_unknown",
+      UNDECIDED,
       "The refund is being sent. Request it again later: it is paid only once.",
       { headers: { "retry-after": "5" } },
     );
   }
+
+  /** Finds the newest refund of a request. @param request undefined for a refund by the operator */
+  async #newest(channelId: string, request: string | undefined): Promise<ChannelRefund | undefined> {
+    if (request !== undefined) return this.#ledger.findChannelRefund(channelId, request);
+    const row = await this.#ledger.findChannel(channelId);
+    return row && refundOf(row);
+  }
 }
 
-function answerOf(row: ChannelRow): HttpResponse {
-  const { channel_id: channelId, balance, claimed, base, config, network } = row;
-  const { amount = "0", transaction = "", nonce = "0" } = refundOf(row) ?? {};
+function answerOf(found: ChannelRow, refund: ChannelRefund): HttpResponse {
+  const { channel_id: channelId, config, network } = found;
+  const { amount, transaction = "", nonce } = refund;
+  const { balance, claimed, base, withdraw_at } = refund.after ?? found;
   const { payer } = JSON.parse(config) as { readonly payer: string };
   const settlement = {
     ...{ success: true, payer, transaction, amount },
@@ -121,7 +157,7 @@ function answerOf(row: ChannelRow): HttpResponse {
     extra: {
       channelState: {
         ...{ channelId, balance, totalClaimed: claimed, chargedCumulativeAmount: base },
-        ...{ withdrawRequestedAt: row.withdraw_at ?? 0, refundNonce: String(BigInt(nonce) + 1n) },
+        ...{ withdrawRequestedAt: withdraw_at ?? 0, refundNonce: String(BigInt(nonce) + 1n) },
       },
     },
   };

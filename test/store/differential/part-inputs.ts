@@ -43,6 +43,7 @@ const keyName = (choices: Choices) => ({
 
 const CHANNELS = ["a", "b", "c"].map((digit) => `0x${digit.repeat(64)}`);
 const CHANNEL_AMOUNT = "1000";
+const REQUESTS = ["1000:all", "2000:100"];
 const PAUSABLE = [
   { kind: "job", key: "1/7" },
   { kind: "endpoint", key: "/hooks/a" },
@@ -281,13 +282,18 @@ export const OF_PARTS: MakersOf<string> = {
   ],
   beginChannelRefund: (world) => [
     world.choices.one(CHANNELS),
-    { chain: chainOf(world), amount: world.choices.maybe(50, () => world.choices.one(["100", "99999"])) },
+    {
+      ...{ chain: chainOf(world), request: world.choices.maybe(70, () => world.choices.one(REQUESTS)) },
+      amount: world.choices.maybe(50, () => world.choices.one(["100", "99999"])),
+    },
   ],
   endChannelRefund: (world) => [
     world.choices.one(CHANNELS),
     chainOf(world),
     world.choices.maybe(50, () => "0xpaid"),
+    world.choices.maybe(70, () => world.choices.one(REQUESTS)),
   ],
+  findChannelRefund: ({ choices }) => [choices.one(CHANNELS), choices.one(REQUESTS)],
 
   listChannelsByAge: ({ choices, now }) => [
     {

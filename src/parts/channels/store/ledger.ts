@@ -1,7 +1,7 @@
 import type { PaymentRow } from "../../../store/payment-row.ts";
 import type { SeenChannel } from "./chain-rules.ts";
 import type { OperatedChannels } from "./operator-ledger.ts";
-import type { AskedRefund, RefundDecision } from "./refund-rules.ts";
+import type { AskedRefund, ChannelRefund, RefundDecision } from "./refund-rules.ts";
 import type { ChannelRow, ChargeRow, OpenedChannel } from "./row.ts";
 
 /** Charges whose end the sums of a channel do not have yet. */
@@ -69,11 +69,15 @@ export interface ChannelLedger extends OperatedChannels {
   adoptChannel(opened: OpenedChannel, chain: SeenChannel): Promise<ChannelRow | undefined>;
   /** Begins a refund, or finds the refund in progress. */
   beginChannelRefund(channelId: string, asked: AskedRefund): Promise<RefundDecision>;
+  /** Finds the newest refund that a payer's request has begun. */
+  findChannelRefund(channelId: string, request: string): Promise<ChannelRefund | undefined>;
   /** Ends a refund if the chain shows it. @returns the channel, if the refund has ended */
   endChannelRefund(
     channelId: string,
     chain: SeenChannel,
     /** Hash of the transaction that paid the refund, if it is known. */
     transaction: string | undefined,
+    /** Request that the refund is for; undefined for a refund by the operator. */
+    request?: string,
   ): Promise<ChannelRow | undefined>;
 }

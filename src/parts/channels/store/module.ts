@@ -2,12 +2,12 @@ import { oneSpelling } from "../../../core/payment.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { AnyModule, BeginGate, Commit, CountQuery, StoreModule } from "../../../store/module.ts";
 import type { PaymentRow } from "../../../store/payment-row.ts";
-import { keyIn, type OldRows } from "../../../store/rows.ts";
+import { keyIn, type OldRows, type Rows } from "../../../store/rows.ts";
 import { adopted, RESTORED, seen } from "./chain-rules.ts";
 import type { ChannelLedger, UncountedCharges } from "./ledger.ts";
 import { OPERATOR_LOOKUPS, OPERATOR_STEPS, writeChannel } from "./operator-steps.ts";
 import { REACTIONS } from "./reactions.ts";
-import { refundDecision, refundEnded } from "./refund-rules.ts";
+import { type ChannelRefund, refundDecision, refundEnded, refundOf } from "./refund-rules.ts";
 import {
   CHANNEL_METHOD,
   CHANNELS_TABLE,
@@ -16,6 +16,8 @@ import {
   type ChargeRow,
   findChannel,
   findCharge,
+  REFUNDS_TABLE,
+  type RefundRow,
   toChannel,
   toCharge,
 } from "./row.ts";
@@ -35,6 +37,8 @@ const OLD: OldRows = {
 
 const channelKey = (channelId: string) => keyIn(CHANNELS_TABLE, { channel_id: channelId });
 const chargeKey = (callId: number) => keyIn(CHARGES_TABLE, { call_id: callId });
+const refundKeys = (channel_id: string, request: string | undefined) =>
+  request === undefined ? [] : [keyIn(REFUNDS_TABLE, { channel_id, request })];
 
 /** Lets a payment begin if its voucher is the next voucher of its channel, and the deposits cover the price. */
 const GATE: BeginGate = {
@@ -82,6 +86,19 @@ function noteLost(commit: Commit, amount: bigint, row: ChannelRow): void {
 function change(commit: Commit, row: ChannelRow | undefined): ChannelRow | undefined {
   if (row !== undefined) writeChannel(commit, row);
   return row;
+}
+
+function findRefund(rows: Pick<Rows, "find">, channelId: string, request: string): ChannelRefund | undefined {
+  const row = rows.find(REFUNDS_TABLE, { channel_id: channelId, request });
+  return row && refundOf(row);
+}
+
+/** Writes a channel that is paid back, and its refund if this is the refund of the request. */
+function writeRefund(commit: Commit, row: ChannelRow, request: string | undefined): void {
+  change(commit, row);
+  const { channel_id, refund } = row;
+  if (request === undefined || refund === null || refundOf(row)?.request !== request) return;
+  commit.rows.put(REFUNDS_TABLE, { channel_id, request, refund });
 }
 
 interface UncountedRow extends Pick<ChargeRow, "channel_id" | "call_id"> {
@@ -203,18 +220,29 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
     },
 
     beginChannelRefund: {
-      keys: (channelId) => [channelKey(channelId)],
+      keys: (channelId, { request }) => [channelKey(channelId), ...refundKeys(channelId, request)],
       run(commit, now, channelId, asked) {
-        const decision = refundDecision(findChannel(commit.rows, channelId), asked, now);
-        if (decision.kind === "refunding") change(commit, decision.row);
+        const { request } = asked;
+        const first = request === undefined ? undefined : findRefund(commit.rows, channelId, request);
+        const decision = refundDecision(findChannel(commit.rows, channelId), asked, now, first);
+        if (decision.kind === "refunding") writeRefund(commit, decision.row, request);
         return decision;
       },
     },
 
     endChannelRefund: {
-      keys: (channelId) => [channelKey(channelId)],
-      run: (commit, now, channelId, chain, transaction) =>
-        change(commit, refundEnded(findChannel(commit.rows, channelId), chain, transaction, now)),
+      keys: (channelId, _chain, _transaction, request) => [
+        channelKey(channelId),
+        ...refundKeys(channelId, request),
+      ],
+      run(commit, now, channelId, chain, transaction, request) {
+        const row = findChannel(commit.rows, channelId);
+        // Since the caller read the channel, that refund may have ended, and another one may have begun.
+        if (row === undefined || refundOf(row)?.request !== request) return undefined;
+        const ended = refundEnded(row, chain, transaction, now);
+        if (ended !== undefined) writeRefund(commit, ended, request);
+        return ended;
+      },
     },
   },
 
@@ -240,6 +268,14 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
       const sql = `SELECT nonce, fingerprint FROM ${dialect.schema}payments WHERE call_id = ${add(callId)}`;
       const [row] = yield { name: "find_payment_of_call", sql, values };
       return row as Pick<PaymentRow, "nonce" | "fingerprint"> | undefined;
+    },
+
+    *findChannelRefund({ dialect }, channelId, request): Lookup<ChannelRefund | undefined> {
+      const { values, add } = parameters(dialect);
+      const sql = `SELECT refund FROM ${dialect.schema}channel_refunds
+        WHERE channel_id = ${add(channelId)} AND request = ${add(request)}`;
+      const [row] = yield { name: "find_channel_refund", sql, values };
+      return row === undefined ? undefined : refundOf(row as Pick<RefundRow, "refund">);
     },
 
     *countReturned({ dialect }, channelId, cumulative): Lookup<number> {

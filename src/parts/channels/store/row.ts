@@ -138,6 +138,20 @@ export const CHARGES_TABLE: Table<ChargeRow, "call_id"> = {
   ],
 };
 
+/** Newest refund of each request that payers have sent, so that a repeated request gets its first outcome. */
+export interface RefundRow {
+  channel_id: string;
+  request: string;
+  /** JSON of a {@link ChannelRefund}. */
+  refund: string;
+}
+
+export const REFUNDS_TABLE: Table<RefundRow, "channel_id" | "request"> = {
+  name: "channel_refunds",
+  key: ["channel_id", "request"],
+  columns: ["channel_id", "request", "refund"],
+};
+
 /** Decision of an operator about a channel. */
 export interface DecisionRow {
   id: number;

@@ -242,6 +242,23 @@ test("A refund leaves what is charged, goes on under its number, and ends by the
   expect(refundDecision(ended, asked("5"), 8).kind).toBe("nothing");
 });
 
+test("A request that was paid is paid once, and a request for all is paid again once more is free", () => {
+  const row = taken(opened(), voucher(20), 2, 3);
+  const first = { nonce: "4", amount: "5", totalClaimed: "0", state: "done" } as const;
+  expect(refundDecision(row, asked("5", "5"), 6, first)).toEqual({ kind: "paid", row, refund: first });
+  expect(refundDecision(row, asked("5"), 6, first)).toMatchObject({ refund: { nonce: "5", amount: "80" } });
+  const empty = { ...row, balance: "20" };
+  expect(refundDecision(empty, asked("5"), 6, first).kind).toBe("paid");
+  const stopped = { ...empty, status: "stopped" as const };
+  expect(refundDecision(stopped, asked("5"), 6, first).kind).toBe("paid");
+  // The store has not seen the end of the refund, but the chain has paid it.
+  const sent = { ...first, state: "sending" } as const;
+  expect(refundDecision(row, asked("5", "5"), 6, sent).kind).toBe("paid");
+  expect(refundDecision(row, asked("4", "5"), 6, sent)).toMatchObject({
+    refund: { nonce: "4", amount: "5" },
+  });
+});
+
 test("No refund begins while a deposit is not decided", () => {
   const row = taken(undefined, voucher(10, { deposit: 100n }), 1, 1);
   expect(refundDecision(row, asked("0"), 2).kind).toBe("busy");

@@ -316,5 +316,26 @@ export function describeChannels(given: Given): void {
       expect(paid).toMatchObject({ status: "open", balance: "10" });
       expect(await ledger().listRefunding(NETWORK, 10)).toEqual([]);
     });
+
+    test("A request that was paid back gets its first outcome, and each request its own", async () => {
+      await buy(inChannel(1, 10, { deposit: "100" }));
+      await count();
+      const at = (refundNonce: string, balance: string) => ({ refundNonce, balance, withdrawAt: 0 });
+      const ask = (request: string, chain: ReturnType<typeof at>) =>
+        ledger().beginChannelRefund(ID, { amount: "1", chain, request });
+      const end = (request: string, chain: ReturnType<typeof at>, transaction: string) =>
+        ledger().endChannelRefund(ID, { ...chain, totalClaimed: "0", block: 1 }, transaction, request);
+      expect(await ledger().findChannelRefund(ID, "10:1")).toBeUndefined();
+      expect(await ask("10:1", at("0", "100"))).toMatchObject({ kind: "refunding" });
+      expect(await ledger().findChannelRefund(ID, "10:1")).toMatchObject({ state: "sending" });
+      expect(await ask("11:1", at("0", "100"))).toMatchObject({ refund: { request: "10:1" } });
+      expect(await end("11:1", at("1", "99"), "0xe")).toBeUndefined();
+      expect(await end("10:1", at("1", "99"), "0xf")).toMatchObject({ status: "open", balance: "99" });
+      const first = { nonce: "0", state: "done", transaction: "0xf", after: { balance: "99" } };
+      expect(await ask("10:1", at("1", "99"))).toMatchObject({ kind: "paid", refund: first });
+      expect(await ask("11:1", at("1", "99"))).toMatchObject({ refund: { nonce: "1", request: "11:1" } });
+      expect(await end("11:1", at("2", "98"), "0xd")).toMatchObject({ balance: "98" });
+      expect(await ledger().findChannelRefund(ID, "10:1")).toMatchObject(first);
+    });
   });
 }
