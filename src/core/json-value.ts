@@ -139,8 +139,16 @@ class JsonScanner {
   }
 
   #skipString(): void {
-    for (this.#at++; this.#code() !== QUOTE; this.#at++) if (this.#code() === BACKSLASH) this.#at++;
+    do this.#at = this.#text.indexOf('"', this.#at + 1);
+    while (this.#isEscaped());
     this.#at++;
+  }
+
+  /** Reports whether an odd number of backslashes stands before this place. */
+  #isEscaped(): boolean {
+    let start = this.#at;
+    while (this.#text.charCodeAt(start - 1) === BACKSLASH) start--;
+    return (this.#at - start) % 2 === 1;
   }
 
   #skipSpace(): void {
