@@ -13,6 +13,7 @@ import { JobRoutes } from "../../x402/jobs/job-routes.ts";
 import { type JobPrice, PayableTokens } from "../../x402/prices/price-source.ts";
 import type { AskedRequest } from "../../x402/prices/request-prices.ts";
 import { TokenRates } from "../../x402/prices/token-rates.ts";
+import { BodyChecks } from "../../x402/purchase/input-checks.ts";
 import { amountIn } from "../../x402/wire/offer.ts";
 import { pricingOf } from "./config.ts";
 import { priceOf } from "./price-of.ts";
@@ -74,7 +75,8 @@ function isNamed({ name, serviceId, jobIndex, route }: Job, given: string): bool
 
 async function ask(job: Job, x402: X402Config, asked: AskedRequest): Promise<JobPrice> {
   const logger = pino({ level: "warn" }, pino.destination({ fd: 2, sync: true }));
-  const { requestPrices } = (await new PricesOfRequests({ clock: systemClock, logger }).open(x402)) ?? {};
+  const services = { clock: systemClock, logger, bodies: new BodyChecks(systemClock) };
+  const { requestPrices } = (await new PricesOfRequests(services).open(x402)) ?? {};
   const prices = requestPrices?.get(jobKeyText(job.serviceId, job.jobIndex));
   if (prices === undefined) throw new Error("a job with prices by request has no prices");
   return prices.priceOf(asked);

@@ -5,6 +5,7 @@ import { jobKeyText } from "../../core/job-call.ts";
 import { parameterNames } from "../../core/route.ts";
 import type { ShopAddition, X402Part } from "../../x402/part.ts";
 import { KeptPrices, type RequestPrices } from "../../x402/prices/request-prices.ts";
+import type { BodyChecks } from "../../x402/purchase/input-checks.ts";
 import type { Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import { type PricerPricing, pricingOf } from "./config.ts";
 import { requireValue } from "./price-of.ts";
@@ -17,6 +18,7 @@ import type { Rule } from "./rule.ts";
 interface Services {
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly bodies: Pick<BodyChecks, "read">;
 }
 
 /** Prices that depend on the request, for all jobs of a configuration. */
@@ -45,10 +47,10 @@ export class PricesOfRequests implements X402Part {
       return pricer;
     };
     const pricesOf = async (job: Job): Promise<RequestPrices | undefined> => {
-      const { clock } = this.#services;
+      const { clock, bodies } = this.#services;
       const pricing = pricingOf(job);
       if (pricing === undefined) return undefined;
-      if ("byRule" in pricing) return new PricesByRule(pricing.byRule, knownFieldsOf(job));
+      if ("byRule" in pricing) return new PricesByRule(pricing.byRule, knownFieldsOf(job), bodies);
       const pricer = await pricerAt(pricing.byPricer);
       return new PricesByPricer({ job, pricing, pricer, kept: this.#kept, ttlSecs: quoteTtlSecs, clock });
     };

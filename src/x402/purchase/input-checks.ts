@@ -20,6 +20,8 @@ const MAX_HERE_BYTES = 64 * 1024;
 const LEAST_HERE_MS = 2;
 /** Time up to which a check is not counted, because any request takes that long. */
 const FREE_MS = 1;
+/** Largest JSON body that is read without looking at the budget, because reading it takes less than {@link FREE_MS}. */
+const FREE_BYTES = 16 * 1024;
 /** Time that is counted for a waiting check before the actual time of the check is known. */
 const EXPECTED_MS = 10;
 /** Bound on the outcomes that are kept, so that a buyer's paid request needs no second check of the same body. */
@@ -58,6 +60,26 @@ export class BodyChecks {
     return this.#checkHere(client, schema, body) ?? (await this.#checkInThread(client, schema, body));
   }
 
+  /**
+   * Reads a JSON body in this thread, in the same time as checks. Reading cannot be interrupted, so the caller bounds the
+   * size of the body.
+   * @throws GatewayError `rate_limited` when the client, or all clients together, have used their time
+   */
+  read<Result>(client: string, body: Uint8Array, read: () => Result): Result {
+    if (body.length <= FREE_BYTES) return read();
+    const waitMs = this.#budget.waitMs(client, this.#clock(), true);
+    if (waitMs !== undefined) {
+      const reason = "Bodies that take long to read for their price have used up their time";
+      throw rateLimited(`${reason}. Nothing was charged`, waitMs);
+    }
+    const cpuMs = startCpuClock();
+    try {
+      return read();
+    } finally {
+      this.#count(client, cpuMs());
+    }
+  }
+
   /** Ends the thread. */
   stop(): Promise<void> {
     return this.#thread.stop();
@@ -74,9 +96,12 @@ export class BodyChecks {
     const limitMs = this.#budget.isUsedUp(now) ? LEAST_HERE_MS : MAX_HERE_MS;
     const cpuMs = startCpuClock();
     const problems = compiled.checkWithin(limitMs, body);
-    const ms = cpuMs();
-    if (ms > FREE_MS) this.#budget.spend(client, ms, this.#clock(), problems === undefined);
+    this.#count(client, cpuMs(), problems === undefined);
     return problems;
+  }
+
+  #count(client: string, ms: number, isSlow = false): void {
+    if (ms > FREE_MS) this.#budget.spend(client, ms, this.#clock(), isSlow);
   }
 
   async #checkInThread(client: string, { text }: InputSchema, body: Uint8Array): Promise<Outcome> {

@@ -117,6 +117,7 @@ const STEPS: readonly (PurchaseStep & { readonly name: StepName })[] = [
     refusals: [
       "payment_mismatch",
       "invalid_input",
+      "rate_limited",
       "unsupported_media_type",
       "price_refused",
       "price_unavailable",

@@ -179,6 +179,39 @@ test("Slow bodies that come at once wait for each other, and those beyond the ti
   expect(checked.length).toBeLessThan(outcomes.length);
 });
 
+describe("Bodies that are read for a price", () => {
+  const large = new Uint8Array(64 * 1024);
+  /** Takes 5 ms of CPU time. */
+  const slow = () => {
+    const before = process.cpuUsage();
+    for (;;) {
+      const { user, system } = process.cpuUsage(before);
+      if (user + system > 5_000) return "read";
+    }
+  };
+  const refused = expect.objectContaining({ code: "rate_limited" });
+
+  it("Use the time of their client, which then waits with checks as well; small ones use none", async () => {
+    stopClock();
+    for (let i = 0; i < 100; i++) expect(checks.read("a", large.subarray(0, 16 * 1024), () => i)).toBe(i);
+    expect(() => {
+      for (let i = 0; i < 12; i++) checks.read("a", large, slow);
+    }).toThrow(refused);
+    expect(await checks.check("a", await toInput(PATTERN), slowBody())).toEqual(expect.any(Number));
+    expect(checks.read("a", large.subarray(0, 100), () => "small")).toBe("small");
+    aheadMs += 3_000;
+    expect(checks.read("a", large, slow)).toBe("read");
+  });
+
+  it("Use the time of all clients together", () => {
+    stopClock();
+    expect(() => {
+      for (let i = 0; i < 25; i++) checks.read(`client ${i}`, large, slow);
+    }).toThrow(refused);
+    expect(checks.read("another", large.subarray(0, 100), () => "small")).toBe("small");
+  });
+});
+
 test("A large body is checked whole, with an ordinary schema and with a costly one", async () => {
   const items = { type: "array", items: { type: "object", properties: { id: { type: "integer" } } } };
   const node = { type: "object", properties: { id: { type: "string", pattern: "^[0-9]+$" } } };
