@@ -196,6 +196,8 @@ export interface OfferedToken {
    * Undefined if jobs that are charged after they ran are not sold in the scheme.
    */
   readonly unusedPromise?: string;
+  /** True if clients of the scheme send requests by GET, which buy nothing, to every job that is offered in it. */
+  readonly isAskedByGet?: true;
 }
 export type X402Limits = X402Config["limits"];
 type X402Output = Complete<z.output<typeof x402Schema>>;

@@ -18,7 +18,7 @@ import type { ShopAddition } from "./part.ts";
 import { answerPrice } from "./prices/price-route.ts";
 import type { PaymentProtocol } from "./protocols/protocol.ts";
 import { X402Protocol } from "./protocols/x402-protocol.ts";
-import { JobRoute } from "./purchase/job-route.ts";
+import { buysOnlyWith, JobRoute } from "./purchase/job-route.ts";
 import type { Services } from "./services.ts";
 import type { Shop } from "./shop.ts";
 import { type JobPath, parseCallPath, parseJobPath } from "./wire/paths.ts";
@@ -91,6 +91,14 @@ export function shopRoutes(services: Services, shop: Shop, additions: readonly S
         const sell = () =>
           method === "HEAD" ? shared.show(request, entry.job, buys) : shared.answer(request, entry.job);
         return accesses.length === 0 ? sell() : letIn(request, entry.job, sell);
+      };
+    const shown = jobRoutes.shownByGet(path);
+    if (shown !== undefined)
+      handlers.GET = (request) => {
+        if (isUpgrade(request)) throw refusalAt(sold, "upgrade_not_supported", NO_UPGRADE);
+        if (!x402.carriesPayment(request)) return shared.show(request, shown, buys);
+        // The payment may have bought a job here before a reload.
+        return shared.refusing(request, shown, () => shared.answerEarlier(request, buysOnlyWith(buys)));
       };
     const sold: MethodHandlers = {
       ...handlers,

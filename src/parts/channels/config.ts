@@ -159,6 +159,8 @@ function besides(token: AcceptedToken, config: ChannelsConfig): AcceptedToken {
     offered: {
       scheme: SCHEME,
       unusedPromise: RETURNED,
+      // Requests for refunds.
+      isAskedByGet: true,
       extraFor: (amount) => ({
         // Transfer method of deposits.
         assetTransferMethod: token.transferMethod,

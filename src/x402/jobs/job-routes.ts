@@ -1,4 +1,4 @@
-import type { Job, JobRunner, X402Config } from "../../config/config.ts";
+import { isSoldIn, type Job, type JobRunner, type X402Config } from "../../config/config.ts";
 import { GatewayError } from "../../core/errors.ts";
 import { equalJobs, type JobCall, type JobKey, jobKeyText } from "../../core/job-call.ts";
 import { type Route, routeText } from "../../core/route.ts";
@@ -32,15 +32,17 @@ export class JobRoutes {
   readonly #tree = new RouteTree<RouteEntry>();
   readonly #routes = new Map<string, Route>();
   readonly #headersOf: ReturnType<typeof forwardedHeadersOf>;
+  readonly #tokens: X402Config["acceptedTokens"];
 
   /** @param protocols first path segments of the paths that contain IDs */
   constructor(
-    config: Pick<X402Config, "jobs" | "forwardHeaders">,
+    config: Pick<X402Config, "jobs" | "forwardHeaders" | "acceptedTokens">,
     protocols: Iterable<string>,
     free: readonly FreeRoute[] = [],
   ) {
     this.#protocols = new Set(protocols);
     this.#headersOf = forwardedHeadersOf(config);
+    this.#tokens = config.acceptedTokens;
     for (const job of config.jobs ?? []) {
       if (job.route === undefined) continue;
       this.#tree.add(job.route, { job });
@@ -61,6 +63,20 @@ export class JobRoutes {
     for (const one of found)
       for (const method of one.route.methods) if (!byMethod.has(method)) byMethod.set(method, one);
     return byMethod;
+  }
+
+  /** Finds the job whose offers GET shows at a path at which GET buys nothing; undefined if GET is not answered there. */
+  shownByGet(path: string): Job | undefined {
+    const found = this.find(path);
+    if (found === undefined || found.has("GET")) return undefined;
+    for (const { entry } of found.values())
+      if ("job" in entry && this.#isAskedByGet(entry.job)) return entry.job;
+    return undefined;
+  }
+
+  #isAskedByGet({ name }: Job): boolean {
+    const tokens = this.#tokens;
+    return tokens.some((token) => token.offered?.isAskedByGet === true && isSoldIn(token, name, tokens));
   }
 
   /** Returns the route of a job; undefined for a job that is sold at its IDs. */
@@ -86,6 +102,15 @@ export class JobRoutes {
         `This job is sold at ${routeText(route)}. Nothing was charged.`,
       );
     this.requireNoQuery(request);
+  }
+
+  /**
+   * Checks that a job's offers are shown at the method and path of a request that buys nothing.
+   * @throws GatewayError as {@link requireSold}
+   */
+  requireShown(request: JobRequest, job: JobKey): void {
+    const shown = request.method === "GET" ? this.shownByGet(request.path) : undefined;
+    if (shown === undefined || !equalJobs(shown, job)) this.requireSold(request, job);
   }
 
   /** @throws GatewayError `query_not_allowed`, because the buyer would pay for a query string that does not reach the runner */

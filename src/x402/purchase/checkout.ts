@@ -136,7 +136,8 @@ export class Checkout {
 
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
-    this.#requireSold(request, job);
+    this.#routes.requireShown(request, job);
+    this.#purchase.requireOpen(job);
     // A price that a request names may apply to one body only, so it is not used here.
     const price = await this.#prices.findCurrent(job);
     this.#limits.countUnpaid(request);

@@ -76,13 +76,7 @@ export class JobRoute {
   show(request: HttpRequest, job: JobKey, allow = "POST"): Promise<Answer> {
     return this.refusing(request, job, async () => {
       const { checkout, protocol } = this.#parts;
-      if (protocol.carriesPayment(request)) {
-        throw new GatewayError(
-          "method_not_allowed",
-          `A payment buys the job only with ${allow}. Nothing was charged.`,
-          { headers: { allow } },
-        );
-      }
+      if (protocol.carriesPayment(request)) throw buysOnlyWith(allow);
       return this.#paymentRequired(request, await checkout.show(request, job));
     });
   }
@@ -211,6 +205,15 @@ export class JobRoute {
     refusals.add(refusal, { request, job, protocol });
     return protocol.refuse(request, job, refusal);
   }
+}
+
+/** Refuses a payment by a method that only shows the offers. @param allow methods that buy the job */
+export function buysOnlyWith(allow: string): GatewayError {
+  return new GatewayError(
+    "method_not_allowed",
+    `A payment buys the job only with ${allow}. Nothing was charged.`,
+    { headers: { allow } },
+  );
 }
 
 /** An accepted payment with access to its call. */

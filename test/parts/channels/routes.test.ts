@@ -12,6 +12,11 @@ route = "GET /weather/{city}"
 mode = "public_paid"
 price = "$0.003"
 answer = "result"
+[[jobs]]
+job_index = 8
+route = "POST|PUT /reports"
+mode = "public_paid"
+price = "$0.001"
 `,
     handle: () => ({ body: Buffer.from("sunny") }),
   }),
@@ -36,4 +41,45 @@ it("One channel buys jobs at routes and at their ids, each for its price, and is
       success: true,
       amount: String(10n * 3n * PRICE - 7n * PRICE),
     });
+});
+
+it("A channel is paid back at a route that is not bought by GET, and GET buys nothing there", async () => {
+  const url = `${shop.jobgate.x402Url}/reports`;
+  const headers: string[] = [];
+  let sends = true;
+  const observed: typeof globalThis.fetch = async (target, init) => {
+    const request = new Request(target, init);
+    const header = request.headers.get("payment-signature");
+    if (header !== null) headers.push(header);
+    if (header !== null && !sends) throw new Error("not sent");
+    return globalThis.fetch(request);
+  };
+  const payer = await newPayer(parts);
+  const { fetch, scheme } = channelClient({ anvil: parts.anvil, payer, fetch: observed });
+  expect((await fetch(url, { method: "POST", body: "one" })).status).toBe(202);
+  sends = false;
+  await expect(fetch(url, { method: "POST", body: "two" })).rejects.toThrow("not sent");
+  const ran = shop.runner.calls.length;
+
+  const unpaid = await globalThis.fetch(url);
+  expect([unpaid.status, unpaid.headers.get("payment-required")]).toEqual([402, expect.any(String)]);
+  // One payment has bought the job by POST, and one has bought nothing.
+  for (const header of headers) {
+    const paid = await globalThis.fetch(url, { headers: { "payment-signature": header } });
+    const refusal = await paid.json();
+    expect([paid.status, paid.headers.get("allow"), refusal]).toEqual([
+      ...[405, "POST, PUT"],
+      expect.objectContaining({ charged: false }),
+    ]);
+  }
+  expect(shop.runner.calls).toHaveLength(ran);
+
+  const other = await globalThis.fetch(url, { method: "DELETE" });
+  expect([other.status, other.headers.get("allow")]).toEqual([405, "GET, HEAD, POST, PUT"]);
+  const preflight = await globalThis.fetch(url, { method: "OPTIONS" });
+  expect(preflight.headers.get("access-control-allow-methods")).toBe("GET, HEAD, POST, PUT");
+  expect(await scheme.refund(url)).toMatchObject({ success: true, amount: String(9n * PRICE) });
+  const document = await globalThis.fetch(`${shop.jobgate.x402Url}/openapi.json`);
+  const { paths } = (await document.json()) as { readonly paths: Record<string, object> };
+  expect(Object.keys(paths["/reports"] ?? {})).toEqual(["post", "put"]);
 });

@@ -91,7 +91,7 @@ class Parts {
     return new JobRoute({
       protocol: new X402Protocol({ descriptions: describedAt(publicUrl), methods: METHODS, pages: unused }),
       checkout: new Checkout({
-        routes: new JobRoutes({}, ["x402"]),
+        routes: new JobRoutes({ acceptedTokens: [] }, ["x402"]),
         prices,
         notes: [],
         inputs,
