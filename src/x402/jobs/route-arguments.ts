@@ -123,7 +123,8 @@ function encodedQuery(query: z.infer<typeof argumentsShape>["query"]): string {
   const pairs = Object.entries(query).flatMap(([name, given]) =>
     [given].flat().map((one) => [name, String(one)] as [string, string]),
   );
-  return new URLSearchParams(pairs).toString();
+  // Only some programs read a plus as a space. A plus in a value is already `%2B`.
+  return new URLSearchParams(pairs).toString().replaceAll("+", "%20");
 }
 
 function encodedBody(

@@ -16,8 +16,8 @@ describe("The request of a tool at a route", () => {
   test.each<[args: object, request: string]>([
     [{ path: { city: "Paris" } }, "GET /weather/Paris?"],
     [
-      { path: { city: "São Paulo" }, query: { units: "a b", days: 3 } },
-      "GET /weather/S%C3%A3o%20Paulo?units=a+b&days=3",
+      { path: { city: "São Paulo" }, query: { units: "a b+c", days: 3 } },
+      "GET /weather/S%C3%A3o%20Paulo?units=a%20b%2Bc&days=3",
     ],
     [{ path: { city: 7 }, query: { tag: ["a", "b"], all: true } }, "GET /weather/7?tag=a&tag=b&all=true"],
     [{ path: { city: "a/b" } }, "GET /weather/a%2Fb?"],
