@@ -48,7 +48,11 @@ function argumentsSchema(input: JobBody | undefined): object {
       ? { type: "string", description: `The job's input${input ? ` (${input.contentType})` : ""}` }
       : embeddedSchema(input, "/properties/body");
   const properties = { body: withExample(body, input) };
-  return { type: "object", properties, ...(input && { required: ["body"] }) };
+  return {
+    ...{ type: "object", properties },
+    ...(input && { required: ["body"] }),
+    additionalProperties: false,
+  };
 }
 
 /** Adds the example of an input to its schema, unless the schema has examples of its own. */
@@ -93,7 +97,11 @@ function bodyOf(
   const forms = formsOf(args);
   const earlier = earlierHash === undefined ? undefined : forms.find((body) => sha256(body) === earlierHash);
   if (earlier !== undefined) return { body: earlier, contentType };
-  return { body: tool === undefined ? forms[0] : currentBodyOf(args, tool.input), contentType };
+  if (tool === undefined) return { body: forms[0], contentType };
+  const body = currentBodyOf(args, tool.input);
+  // A known payment is refused as what it is: a payment for other arguments.
+  if (earlierHash === undefined) requireNoOthers(args, tool.input);
+  return { body, contentType };
 }
 
 /** Returns the body of a call in every form that {@link currentBodyOf} can give it. */
@@ -116,6 +124,19 @@ function currentBodyOf(args: unknown, input: JobBody | undefined): Uint8Array {
   if (input?.schema !== undefined) return jsonOf(body);
   if (typeof body !== "string") throw new RpcError(RPC.invalidParams, "The argument body must be a string.");
   return Buffer.from(body);
+}
+
+/** Names of unknown arguments that a refusal lists, because a call can have any number of them. */
+const MAX_NAMES = 5;
+
+/** @throws RpcError for arguments that would be left out of the body */
+function requireNoOthers(args: unknown, input: JobBody | undefined): void {
+  if (hasBodyOfArguments(input)) return;
+  const unknown = Object.keys(args as object).filter((name) => name !== "body");
+  if (unknown.length === 0) return;
+  const names = unknown.slice(0, MAX_NAMES).map((name) => `arguments.${name.slice(0, 100)}`);
+  const problem = `${names.join(", ")}: unknown. The only argument of this tool is body.`;
+  throw new RpcError(RPC.invalidParams, problem);
 }
 
 function jsonOf(value: unknown): Buffer {

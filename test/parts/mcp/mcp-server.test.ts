@@ -86,6 +86,34 @@ it("A call without the body that its tool requires has the offers, and is refuse
   expect((await shop.store.totals()).payments.settled).toBe(0);
 });
 
+describe("A tool whose body is one argument", () => {
+  it.each<[string, Job["input"], object, string]>([
+    ["another name", undefined, { text: "summarise this" }, "arguments.text"],
+    [
+      "another name beside the body",
+      { contentType: "text/plain" },
+      { body: "a", lang: "en" },
+      "arguments.lang",
+    ],
+    ["two other names", json('{"type":"integer"}', "7"), { n: 7, m: 8 }, "arguments.n, arguments.m"],
+  ])("Refuses arguments that would not reach the runner: %s", async (_, input, args, names) => {
+    const shop = await startShop({ jobs: [{ ...JOB, ...(input && { input }) }] });
+    const { result } = await sendRpc(`${shop.url}/mcp`, "tools/list");
+    const [tool] = (result as { readonly tools: { readonly inputSchema: object }[] }).tools;
+    expect(tool?.inputSchema).toMatchObject({ type: "object", additionalProperties: false });
+    const message = `${names}: unknown. The only argument of this tool is body.`;
+    const params = { name: "job-1-0", arguments: args };
+    for (const answer of [await sendRpc(`${shop.url}/mcp`, "tools/call", params), await buy(shop, params)])
+      expect(answer).toMatchObject({ error: { code: -32602, message } });
+    expect((await shop.store.totals()).payments.settled).toBe(0);
+  });
+
+  it("Is sold without arguments if it needs none", async () => {
+    const { result } = await buy(await startShop(), { arguments: {}, task: {} });
+    expect(result).toMatchObject({ task: { status: "working" } });
+  });
+});
+
 describe.each([
   ["as JSON", {}],
   ["as a stream", { progressToken: "p" }],
