@@ -8,7 +8,7 @@ import type { ChannelConfig } from "./hashes.ts";
 import { type LostVouchers, namedPrice } from "./lost-vouchers.ts";
 import { requestIn } from "./method.ts";
 import type { NewestVouchers } from "./newest-vouchers.ts";
-import { type Voucher, voucherOf } from "./payload.ts";
+import { journalledVoucher, type Voucher, voucherOf } from "./payload.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
 import { AMOUNT_MISMATCH } from "./store/refusal-texts.ts";
 import { CHANNEL_METHOD, type ChannelRow } from "./store/row.ts";
@@ -92,16 +92,20 @@ async function recognised(payment: SignedPayment, parts: Checked): Promise<Signe
   newest?.note(row, version);
   await lost.look(row, payment);
   const first = await firstOf(payment, row, ledger);
-  if (first !== undefined) return { ...payment, ...first };
-  if (deposit !== undefined) return payment;
+  if (first !== undefined) return as(payment, first);
+  const original = as(payment, (await firstWithDeposit(payment, row, ledger)) ?? payment);
+  if (deposit !== undefined) return original;
   if (cumulative > BigInt(row.signed)) return { ...payment, isNew: true };
   const returned = await ledger.countReturned(channelId, String(cumulative));
-  if (returned === 0) return payment;
+  if (returned === 0) return original;
   const next = inRound(payment, returned);
   if (cumulative > BigInt(row.base) || (await journal.findPaymentByFingerprint(next.fingerprint)))
     return next;
-  return inRound(payment, returned - 1);
+  return returned === 1 ? original : inRound(payment, returned - 1);
 }
+
+/** Fields by which the journal identifies a payment. */
+type Identity = Pick<SignedPayment, "nonce" | "fingerprint">;
 
 /**
  * Finds the payment that the newest voucher of a channel has made for the same request. If the answer was lost, the payer may
@@ -111,20 +115,40 @@ async function firstOf(
   payment: SignedPayment,
   row: ChannelRow,
   ledger: ChannelLedger,
-): Promise<Pick<SignedPayment, "nonce" | "fingerprint"> | undefined> {
+): Promise<Identity | undefined> {
   const { cumulative, signature } = voucherOf(payment);
   const isNewest = [row.base, row.signed].every((sum) => BigInt(sum) === cumulative);
   if (!isNewest || row.base_call === null || row.signature !== signature) return undefined;
   const first = await ledger.findPaymentOfCall(row.base_call);
-  return first?.nonce.split(":").includes(requestIn(payment.nonce)) ? first : undefined;
+  return first && isOfRequest(first, payment) ? first : undefined;
 }
 
-/** @param round number of calls that were bought with the same voucher and charged back before */
+/** Finds the payment that a voucher up to the base has made for the same request together with its deposit. */
+async function firstWithDeposit(
+  payment: SignedPayment,
+  row: ChannelRow,
+  ledger: ChannelLedger,
+): Promise<Identity | undefined> {
+  const { channelId, cumulative, signature } = voucherOf(payment);
+  if (cumulative > BigInt(row.base)) return undefined;
+  const first = await ledger.findPaymentOfDeposit(channelId, String(cumulative));
+  if (first === undefined || !isOfRequest(first, payment)) return undefined;
+  return journalledVoucher(first).signature === signature ? first : undefined;
+}
+
+/** Reports whether an earlier payment was for the request of a payment. */
+function isOfRequest({ nonce }: Pick<Identity, "nonce">, payment: SignedPayment): boolean {
+  return nonce.split(":").includes(requestIn(payment.nonce));
+}
+
+function as(payment: SignedPayment, { nonce, fingerprint }: Identity): SignedPayment {
+  return { ...payment, nonce, fingerprint };
+}
+
+/** @param round number of calls that were bought with the same voucher and charged back before, at least 1 */
 function inRound(payment: SignedPayment, round: number): SignedPayment {
   const { nonce, fingerprint } = payment;
-  return round === 0
-    ? payment
-    : { ...payment, nonce: `${nonce}:${round}`, fingerprint: `${fingerprint}:${round}` };
+  return { ...payment, nonce: `${nonce}:${round}`, fingerprint: `${fingerprint}:${round}` };
 }
 
 /** Finds a channel. Its charges are counted first if the voucher may depend on them. */

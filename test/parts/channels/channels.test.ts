@@ -1,3 +1,4 @@
+import { decodePaymentSignatureHeader, encodePaymentSignatureHeader } from "@x402/core/http";
 import { expect, it } from "vitest";
 import { Fail } from "../../../src/runner/job.ts";
 import { channelClient, readChannels } from "../../helpers/channels.ts";
@@ -112,6 +113,25 @@ it("A voucher that is sent again gets the first outcome for its request, and a 4
   const bought = await shop.buy(fetch, "voucher");
   expect(await send("voucher")).toMatchObject({ status: 202, callId: bought.callId });
   expect(await send("another")).toMatchObject(MISMATCH);
+});
+
+it("A voucher that came with a deposit gets its first outcome without the deposit too, after later vouchers", async () => {
+  const { fetch, send, sentHeaders } = await resender();
+  const { callId } = await shop.buy(fetch, "deposit");
+  const { payload, ...rest } = decodePaymentSignatureHeader(sentHeaders()["payment-signature"]);
+  const { deposit: _, ...voucher } = payload;
+  const withoutDeposit = (more: object = {}) => ({
+    "payment-signature": encodePaymentSignatureHeader({
+      ...rest,
+      payload: { ...voucher, type: "voucher", ...more },
+    }),
+  });
+  for (const body of ["second", "third"]) expect(await shop.buy(fetch, body)).toMatchObject({ status: 202 });
+  expect(await send("deposit", withoutDeposit())).toMatchObject({ status: 202, callId });
+  expect(await send("another", withoutDeposit())).toMatchObject(MISMATCH);
+  const { voucher: signed } = payload as { readonly voucher: { readonly signature: string } };
+  const forged = { ...signed, signature: `0x${"11".repeat(64)}1b` };
+  expect(await send("deposit", withoutDeposit({ voucher: forged }))).toMatchObject({ status: 402 });
 });
 
 it("A voucher whose call was charged back buys again when the same request is sent", async () => {

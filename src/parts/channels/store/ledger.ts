@@ -18,6 +18,9 @@ export interface DuePlace {
   readonly channelId: string;
 }
 
+/** Fields by which the journal identifies a payment with a deposit, and its payload. */
+export type DepositPayment = Pick<PaymentRow, "nonce" | "fingerprint" | "payload">;
+
 /**
  * Payment channels, and the calls that were paid from channels. The write that begins a payment adds its voucher and its
  * charge.
@@ -27,6 +30,8 @@ export interface ChannelLedger extends OperatedChannels {
   findCharge(callId: number): Promise<ChargeRow | undefined>;
   /** Finds the fields by which the journal identifies the payment of a call. */
   findPaymentOfCall(callId: number): Promise<Pick<PaymentRow, "nonce" | "fingerprint"> | undefined>;
+  /** Finds the payment by a voucher that came with a deposit. */
+  findPaymentOfDeposit(channelId: string, cumulative: string): Promise<DepositPayment | undefined>;
   /** Counts the calls bought with a voucher that were charged back. */
   countReturned(channelId: string, cumulative: string): Promise<number>;
   /** Returns channels of a network in the order of their ids, to compare the channels with their chain. */

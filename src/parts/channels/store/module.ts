@@ -4,6 +4,7 @@ import type { AnyModule, BeginGate, Commit, CountQuery, StoreModule } from "../.
 import type { PaymentRow } from "../../../store/payment-row.ts";
 import { keyIn, type OldRows, type Rows } from "../../../store/rows.ts";
 import { adopted, RESTORED, seen } from "./chain-rules.ts";
+import { FIRST_OUTCOMES } from "./first-outcomes.ts";
 import type { ChannelLedger, UncountedCharges } from "./ledger.ts";
 import { OPERATOR_LOOKUPS, OPERATOR_STEPS, writeChannel } from "./operator-steps.ts";
 import { REACTIONS } from "./reactions.ts";
@@ -14,10 +15,10 @@ import {
   CHARGES_TABLE,
   type ChannelRow,
   type ChargeRow,
+  DEPOSITS_TABLE,
   findChannel,
   findCharge,
   REFUNDS_TABLE,
-  type RefundRow,
   toChannel,
   toCharge,
 } from "./row.ts";
@@ -43,7 +44,11 @@ const refundKeys = (channel_id: string, request: string | undefined) =>
 /** Lets a payment begin if its voucher is the next voucher of its channel, and the deposits cover the price. */
 const GATE: BeginGate = {
   transferMethod: CHANNEL_METHOD,
-  keys: (intent) => [channelKey(voucherOf(intent).channelId)],
+  keys(intent) {
+    const { channelId: channel_id, cumulative, deposit } = voucherOf(intent);
+    const depositKey = keyIn(DEPOSITS_TABLE, { channel_id, cumulative: String(cumulative) });
+    return [channelKey(channel_id), ...(deposit > 0n ? [depositKey] : [])];
+  },
   refusal(intent, rows) {
     const voucher = voucherOf(intent);
     const refusal = refusalOf(findChannel(rows, voucher.channelId), voucher);
@@ -248,6 +253,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
 
   lookups: {
     ...OPERATOR_LOOKUPS,
+    ...FIRST_OUTCOMES,
 
     *findChannel({ dialect }, channelId): Lookup<ChannelRow | undefined> {
       const { values, add } = parameters(dialect);
@@ -268,14 +274,6 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
       const sql = `SELECT nonce, fingerprint FROM ${dialect.schema}payments WHERE call_id = ${add(callId)}`;
       const [row] = yield { name: "find_payment_of_call", sql, values };
       return row as Pick<PaymentRow, "nonce" | "fingerprint"> | undefined;
-    },
-
-    *findChannelRefund({ dialect }, channelId, request): Lookup<ChannelRefund | undefined> {
-      const { values, add } = parameters(dialect);
-      const sql = `SELECT refund FROM ${dialect.schema}channel_refunds
-        WHERE channel_id = ${add(channelId)} AND request = ${add(request)}`;
-      const [row] = yield { name: "find_channel_refund", sql, values };
-      return row === undefined ? undefined : refundOf(row as Pick<RefundRow, "refund">);
     },
 
     *countReturned({ dialect }, channelId, cumulative): Lookup<number> {

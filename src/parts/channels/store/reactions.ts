@@ -14,6 +14,7 @@ import {
   CHANNELS_TABLE,
   CHARGES_TABLE,
   type ChargeRow,
+  DEPOSITS_TABLE,
   findChannel,
   findCharge,
 } from "./row.ts";
@@ -53,7 +54,13 @@ function begun(callId: number, intent: PaymentIntent, at: number, { rows }: Know
   };
   const before = findChannel(rows, channel_id);
   const row = taken(before, voucher, callId, at);
-  return [put(CHANNELS_TABLE, row), put(CHARGES_TABLE, charge), count(SUMS_TABLE, sumsOfChange(before, row))];
+  const { cumulative } = charge;
+  return [
+    put(CHANNELS_TABLE, row),
+    put(CHARGES_TABLE, charge),
+    ...(deposit > 0n ? [put(DEPOSITS_TABLE, { channel_id, cumulative, call_id: callId })] : []),
+    count(SUMS_TABLE, sumsOfChange(before, row)),
+  ];
 }
 
 function failureOf(call: EndedCall, known: Known): Effect[] {

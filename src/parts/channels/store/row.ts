@@ -138,6 +138,19 @@ export const CHARGES_TABLE: Table<ChargeRow, "call_id"> = {
   ],
 };
 
+/** Call that was bought by a voucher with a deposit. Payers who lost the answer may send the voucher without the deposit. */
+export interface DepositRow {
+  channel_id: string;
+  cumulative: string;
+  call_id: number;
+}
+
+export const DEPOSITS_TABLE: Table<DepositRow, "channel_id" | "cumulative"> = {
+  name: "channel_deposits",
+  key: ["channel_id", "cumulative"],
+  columns: ["channel_id", "cumulative", "call_id"],
+};
+
 /** Newest refund of each request that payers have sent, so that a repeated request gets its first outcome. */
 export interface RefundRow {
   channel_id: string;

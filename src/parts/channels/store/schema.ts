@@ -86,6 +86,14 @@ CREATE INDEX channel_charges_ended ON ${schema}channel_charges (channel_id, call
 CREATE INDEX channel_charges_returned ON ${schema}channel_charges (channel_id, cumulative) WHERE state = 'returned';
 CREATE INDEX channel_charges_old ON ${schema}channel_charges (created_at) WHERE is_counted = 1 AND state = 'kept';
 
+-- Calls that were bought by vouchers that came with deposits.
+CREATE TABLE ${schema}channel_deposits (
+  channel_id TEXT NOT NULL,
+  cumulative TEXT NOT NULL,
+  call_id    ${integer} NOT NULL,
+  PRIMARY KEY (channel_id, cumulative)
+)${plain};
+
 -- Refunds that payers requested, by their requests.
 CREATE TABLE ${schema}channel_refunds (
   channel_id TEXT NOT NULL,
