@@ -108,14 +108,14 @@ export function asksForRefund(payload: unknown): boolean {
   return isObject(payload) && payload.type === "refund";
 }
 
-/** @throws GatewayError `bad_request` for a malformed request for a refund */
+/** @throws GatewayError `invalid_payment` for a malformed request for a refund */
 export function readRefund(payload: unknown): RefundRequest {
   const { data, error } = refundPayload.safeParse(payload);
   if (data === undefined) {
     const [issue] = error.issues;
     const at = issue?.path.join(".") || "payload";
     throw new GatewayError(
-      "bad_request",
+      "invalid_payment",
       `The request for a refund is malformed at ${at}: ${issue?.message}.`,
     );
   }

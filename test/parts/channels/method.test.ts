@@ -135,7 +135,13 @@ test("A payment is known by its voucher and its request", async () => {
 test("A request for a refund is not a payment, and a payment is not a request for a refund", async () => {
   const payload = await pay();
   expect(asksForRefund(payload)).toBe(false);
-  expect(() => readRefund({ ...payload, type: "refund", amount: "-1" })).toThrow(/malformed at amount/);
+  for (const amount of ["-1", "0x10"])
+    expect(() => readRefund({ ...payload, type: "refund", amount })).toThrow(
+      expect.objectContaining({
+        code: "invalid_payment",
+        message: expect.stringContaining("malformed at amount"),
+      }),
+    );
   expect(readRefund({ ...payload, type: "refund", amount: "5" })).toMatchObject({
     amount: 5n,
     cumulative: 1_000n,
