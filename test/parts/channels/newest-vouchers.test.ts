@@ -87,7 +87,10 @@ function termsOf(newest: NewestVouchers | undefined) {
     return rowOf(100n);
   };
   const terms = channelTerms({
-    ledger: { findChannel, listUncounted: async () => [], countReturned: async () => 0 },
+    ledger: {
+      ...{ findChannel, listUncounted: async () => [], countReturned: async () => 0 },
+      findPaymentOfDeposit: async () => undefined,
+    },
     journal: { findPaymentByFingerprint: async () => undefined },
     lost: { look: async () => undefined },
     canSign: () => true,

@@ -21,7 +21,7 @@ export interface SeenChannel extends ChannelState {
  * not know a deposit yet.
  */
 export function merged(
-  row: Pick<ChannelRow, "balance" | "withdraw_at">,
+  row: Pick<ChannelRow, "balance" | "balance_block" | "withdraw_at">,
   { latest, confirmed }: { readonly latest: ChannelState; readonly confirmed: SeenChannel },
 ): SeenChannel {
   const counted = BigInt(row.balance);
@@ -30,7 +30,8 @@ export function merged(
   const isSame = latest.balance === confirmed.balance;
   return {
     ...confirmed,
-    balance: isBehind ? row.balance : confirmed.balance,
+    // A balance that stays in use is no newer than its row, because a refund may end between the reads.
+    ...(isBehind && { balance: row.balance, block: row.balance_block }),
     withdrawAt: latest.withdrawAt || confirmed.withdrawAt || (isSame ? 0 : (row.withdraw_at ?? 0)),
   };
 }

@@ -242,6 +242,16 @@ test("A refund leaves what is charged, goes on under its number, and ends by the
   expect(refundDecision(ended, asked("5"), 8).kind).toBe("nothing");
 });
 
+test("A view of the chain that was read while a refund ended gives no money back to the channel", () => {
+  const row = taken(opened(), voucher(20), 2, 3);
+  const decision = refundDecision(row, asked("4"), 5);
+  if (decision.kind !== "refunding") throw new Error(decision.kind);
+  const after = chain({ refundNonce: "5", balance: "20", block: 6 });
+  const ended = refundEnded(decision.row, after, "0xf", 7) as ChannelRow;
+  const view = merged(decision.row, { latest: chain({ refundNonce: "4" }), confirmed: after });
+  expect(seen(ended, view, 8)).toMatchObject({ status: "open", balance: "20", balance_block: 6 });
+});
+
 test("A request that was paid is paid once, and a request for all is paid again once more is free", () => {
   const row = taken(opened(), voucher(20), 2, 3);
   const first = { nonce: "4", amount: "5", totalClaimed: "0", state: "done" } as const;
