@@ -121,15 +121,13 @@ export async function expectExactThrough(
   const fundsBefore = await usdc.balanceOf(payer.address);
   const sold = BigInt(calls) * PRICE;
   let sent: { readonly header: string; readonly body: string } | undefined;
-  const client = channelClient({
-    ...{ anvil, payer },
-    async fetch(input, init) {
-      const request = new Request(input, init);
-      const header = request.headers.get("payment-signature");
-      if (header !== null) sent = { header, body: await request.clone().text() };
-      return globalThis.fetch(request);
-    },
-  });
+  const observed: typeof globalThis.fetch = async (input, init) => {
+    const request = new Request(input, init);
+    const header = request.headers.get("payment-signature");
+    if (header !== null) sent = { header, body: await request.clone().text() };
+    return globalThis.fetch(request);
+  };
+  const client = channelClient({ anvil, payer, fetch: observed });
 
   /** Buys a call; after a lost answer, by the very same request. */
   const buy = async (body: string): Promise<Bought> => {
@@ -169,7 +167,7 @@ export async function expectExactThrough(
   const left = async () => (await usdc.balanceOf(payer.address)) === fundsBefore - sold;
   await until(async () => {
     try {
-      await client.scheme.refund(shop.urlOf(KEPT));
+      await client.scheme.refund(shop.urlOf(KEPT), { fetch: observed });
     } catch (error) {
       if (!isRestarted && String(error).includes("fetch failed")) await restart();
       else if (!/balance|busy|mismatch/.test(String(error))) throw error;
@@ -181,6 +179,11 @@ export async function expectExactThrough(
   });
   expect(isRestarted).toBe(true);
   expect(await readChannels(anvil, "channels", channelId)).toEqual([sold, sold]);
+  // The same request gets its first outcome, and pays nothing more.
+  const headers = { "payment-signature": sent?.header ?? "" };
+  const again = await readBought(await fetch(shop.urlOf(KEPT), { headers }));
+  expect(again).toMatchObject({ status: 200, settlement: { amount: String(deposited - sold) } });
+  expect(await readChannels(anvil, "refundNonce", channelId)).toBe(1n);
   const ran = new Map(
     runners.flatMap(({ calls }) => calls.map(({ callId, body }) => [callId, Buffer.from(body).toString()])),
   );
