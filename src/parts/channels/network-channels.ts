@@ -177,16 +177,11 @@ export class NetworkChannels implements BackgroundService {
     if (refund === undefined) return undefined;
     // The claim of the refund has to be settled, whoever sent it.
     this.#receivers.noteClaim();
-    const what = `refund ${channelId}`;
-    const end = async (transaction?: string) => {
-      const state = await this.read(row);
-      const paid = await ledger.endChannelRefund(channelId, state, transaction, refund.request);
-      // The next refund need not wait.
-      if (paid !== undefined) this.#askedAt.delete(what);
-      return paid;
-    };
+    const end = async (transaction?: string) =>
+      ledger.endChannelRefund(channelId, await this.read(row), transaction, refund.request);
     const ended = await end();
-    if (ended !== undefined || !this.#mayAsk(what, periods.retryMs)) return ended;
+    if (ended !== undefined || !this.#mayAsk(`refund ${channelId} ${refund.nonce}`, periods.retryMs))
+      return ended;
     faultPoint("channels/before-refund");
     const answer = await facilitator.refund(row, refund);
     faultPoint("channels/after-refund");
