@@ -26,6 +26,8 @@ const CLAIM_MS = 10_000;
  * Finds the payload of a request for a refund, which is sent in place of a payment. @returns undefined for any other request
  */
 export function refundOfRequest(request: JobRequest): unknown {
+  // HEAD moves no money.
+  if (request.method === "HEAD") return undefined;
   const [header, ...others] = request.headerValues(HEADER);
   if (header === undefined || others.length > 0) return undefined;
   try {

@@ -78,6 +78,17 @@ it("A channel is paid back at a route that is not bought by GET, and GET buys no
   expect([other.status, other.headers.get("allow")]).toEqual([405, "GET, HEAD, POST, PUT"]);
   const preflight = await globalThis.fetch(url, { method: "OPTIONS" });
   expect(preflight.headers.get("access-control-allow-methods")).toBe("GET, HEAD, POST, PUT");
+
+  const statuses: number[] = [];
+  const byHead: typeof globalThis.fetch = async (target, init) => {
+    const request = new Request(target, init);
+    const asks = request.headers.has("payment-signature");
+    const answer = await globalThis.fetch(asks ? new Request(request, { method: "HEAD" }) : request);
+    statuses.push(answer.status);
+    return answer;
+  };
+  await expect(scheme.refund(url, { fetch: byHead })).rejects.toThrow();
+  expect(statuses).toEqual([402, 405]);
   expect(await scheme.refund(url)).toMatchObject({ success: true, amount: String(9n * PRICE) });
   const document = await globalThis.fetch(`${shop.jobgate.x402Url}/openapi.json`);
   const { paths } = (await document.json()) as { readonly paths: Record<string, object> };
