@@ -30,7 +30,7 @@ export function merged(
   const isSame = latest.balance === confirmed.balance;
   return {
     ...confirmed,
-    // A balance that stays in use is no newer than its row, because a refund may end between the reads.
+    // The stored balance keeps its stored block. With a newer block it would replace the balance after a refund that has ended since.
     ...(isBehind && { balance: row.balance, block: row.balance_block }),
     withdrawAt: latest.withdrawAt || confirmed.withdrawAt || (isSame ? 0 : (row.withdraw_at ?? 0)),
   };

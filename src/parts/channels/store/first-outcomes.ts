@@ -1,10 +1,34 @@
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
-import type { StoreModule } from "../../../store/module.ts";
+import type { Commit, StoreModule } from "../../../store/module.ts";
+import { keyIn, type Rows } from "../../../store/rows.ts";
 import type { ChannelLedger, DepositPayment } from "./ledger.ts";
+import { writeChannel } from "./operator-steps.ts";
 import { type ChannelRefund, refundOf } from "./refund-rules.ts";
-import type { RefundRow } from "./row.ts";
+import { type ChannelRow, REFUNDS_TABLE, type RefundRow } from "./row.ts";
 
-/** Lookups of what repeated requests have done before. */
+/* First outcomes of requests that payers may repeat. */
+
+/** Returns the keys of the row of a refund. @param request undefined for a refund by the operator, which has no row */
+export const refundKeys = (channel_id: string, request: string | undefined) =>
+  request === undefined ? [] : [keyIn(REFUNDS_TABLE, { channel_id, request })];
+
+export function findRefund(
+  rows: Pick<Rows, "find">,
+  channelId: string,
+  request: string,
+): ChannelRefund | undefined {
+  const row = rows.find(REFUNDS_TABLE, { channel_id: channelId, request });
+  return row && refundOf(row);
+}
+
+/** Writes a channel that is paid back, and its refund if this is the refund of the request. */
+export function writeRefund(commit: Commit, row: ChannelRow, request: string | undefined): void {
+  writeChannel(commit, row);
+  const { channel_id, refund } = row;
+  if (request === undefined || refund === null || refundOf(row)?.request !== request) return;
+  commit.rows.put(REFUNDS_TABLE, { channel_id, request, refund });
+}
+
 export const FIRST_OUTCOMES = {
   *findPaymentOfDeposit({ dialect }, channelId, cumulative): Lookup<DepositPayment | undefined> {
     const { values, add } = parameters(dialect);

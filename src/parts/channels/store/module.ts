@@ -2,13 +2,13 @@ import { oneSpelling } from "../../../core/payment.ts";
 import { type ListDialect, type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { AnyModule, BeginGate, Commit, CountQuery, StoreModule } from "../../../store/module.ts";
 import type { PaymentRow } from "../../../store/payment-row.ts";
-import { keyIn, type OldRows, type Rows } from "../../../store/rows.ts";
+import { keyIn, type OldRows } from "../../../store/rows.ts";
 import { adopted, RESTORED, seen } from "./chain-rules.ts";
-import { FIRST_OUTCOMES } from "./first-outcomes.ts";
+import { FIRST_OUTCOMES, findRefund, refundKeys, writeRefund } from "./first-outcomes.ts";
 import type { ChannelLedger, UncountedCharges } from "./ledger.ts";
 import { OPERATOR_LOOKUPS, OPERATOR_STEPS, writeChannel } from "./operator-steps.ts";
 import { REACTIONS } from "./reactions.ts";
-import { type ChannelRefund, refundDecision, refundEnded, refundOf } from "./refund-rules.ts";
+import { refundDecision, refundEnded, refundOf } from "./refund-rules.ts";
 import {
   CHANNEL_METHOD,
   CHANNELS_TABLE,
@@ -18,7 +18,6 @@ import {
   DEPOSITS_TABLE,
   findChannel,
   findCharge,
-  REFUNDS_TABLE,
   toChannel,
   toCharge,
 } from "./row.ts";
@@ -38,8 +37,6 @@ const OLD: OldRows = {
 
 const channelKey = (channelId: string) => keyIn(CHANNELS_TABLE, { channel_id: channelId });
 const chargeKey = (callId: number) => keyIn(CHARGES_TABLE, { call_id: callId });
-const refundKeys = (channel_id: string, request: string | undefined) =>
-  request === undefined ? [] : [keyIn(REFUNDS_TABLE, { channel_id, request })];
 
 /** Lets a payment begin if its voucher is the next voucher of its channel, and the deposits cover the price. */
 const GATE: BeginGate = {
@@ -91,19 +88,6 @@ function noteLost(commit: Commit, amount: bigint, row: ChannelRow): void {
 function change(commit: Commit, row: ChannelRow | undefined): ChannelRow | undefined {
   if (row !== undefined) writeChannel(commit, row);
   return row;
-}
-
-function findRefund(rows: Pick<Rows, "find">, channelId: string, request: string): ChannelRefund | undefined {
-  const row = rows.find(REFUNDS_TABLE, { channel_id: channelId, request });
-  return row && refundOf(row);
-}
-
-/** Writes a channel that is paid back, and its refund if this is the refund of the request. */
-function writeRefund(commit: Commit, row: ChannelRow, request: string | undefined): void {
-  change(commit, row);
-  const { channel_id, refund } = row;
-  if (request === undefined || refund === null || refundOf(row)?.request !== request) return;
-  commit.rows.put(REFUNDS_TABLE, { channel_id, request, refund });
 }
 
 interface UncountedRow extends Pick<ChargeRow, "channel_id" | "call_id"> {

@@ -54,7 +54,7 @@ export function refundDecision(
   return decision.kind === "refunding" ? decision : (again ?? decision);
 }
 
-/** Reports whether a refund was paid. The chain counts the refunds that it has paid. */
+/** Reports whether a refund was paid. The `refundNonce` of the chain is the number of paid refunds of the channel. */
 function wasPaid({ state, nonce }: ChannelRefund, chain: Pick<ChannelState, "refundNonce">): boolean {
   return state === "done" || BigInt(chain.refundNonce) > BigInt(nonce);
 }
