@@ -232,6 +232,26 @@ describe("A request with a payment that was used", () => {
     expect(parts.facilitator.counts.settle).toBe(settles);
   });
 
+  it.each<[string, object]>([
+    ["an unknown argument", { path: { city: "Paris" }, units: "metric" }],
+    ["an unknown parameter", { path: { city: "Paris", country: "France" } }],
+    ["no parameter", {}],
+    ["arguments that are no object", []],
+  ])("Is a replay by its tool of MCP with %s, as with another request", async (_, args) => {
+    const call = async (_meta: object, sent: object) =>
+      sendRpc(`${gateway.url}/mcp`, "tools/call", { name: "job-1-0", arguments: sent, _meta, task: {} });
+    const paris = { path: { city: "Paris" } };
+    const offer = (await call({}, paris)).result?.structuredContent as unknown as PaymentRequired;
+    const { payload } = await signV2Payment({ offer, account: accounts.payer });
+    const paid = { "x402/payment": payload };
+    expect(await call(paid, args)).toMatchObject({ error: { code: -32602 } });
+    await call(paid, paris);
+    expect((await call(paid, args)).result).toMatchObject({
+      isError: true,
+      structuredContent: { code: "payment_replay" },
+    });
+  });
+
   it("Gets the first outcome of a job that was bought at its ids before it had a route", async () => {
     const other = await startAnotherGateway({ config: config([]) });
     const request: Ask = { path: "/x402/jobs/1/0", method: "POST", body: "work" };

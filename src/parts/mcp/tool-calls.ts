@@ -65,11 +65,14 @@ export class ToolCalls {
         (listed === undefined || (listed.route === undefined && equalJobs(listed, earlier)));
       const first = isOfGoneRoute ? await checkout.findOutcome(context.request, payment) : undefined;
       if (first === undefined) {
-        const { query } = context.request;
-        const input = inputOf(args, tool, { tool: listed, earlierHash: earlier?.bodyHash, query });
-        if (earlier === undefined && listed !== undefined && payment.carriesPayment())
-          requireBody(args, listed);
-        const request = messageRequest(context.request, headersIn(message.meta, "_meta"), input);
+        const of = { tool: listed, earlierHash: earlier?.bodyHash, query: context.request.query };
+        const job = tool;
+        const request = await checkout.requestOf(context.request, payment, () => {
+          const input = inputOf(args, job, of);
+          if (earlier === undefined && listed !== undefined && payment.carriesPayment())
+            requireBody(args, listed);
+          return messageRequest(context.request, headersIn(message.meta, "_meta"), input);
+        });
         const sale = await checkout.buy(request, tool, payment);
         if (sale.kind === "unpaid") return await this.#paymentRequired(tool, sale.unpaid, context);
         bought = sale.payment;

@@ -134,6 +134,21 @@ export class Checkout {
     return payment && this.#purchase.findOutcome(payment);
   }
 
+  /**
+   * Makes a request of a message. A payment that is already known is refused as such before the message is.
+   * @param make throws if the message makes no request
+   * @throws GatewayError `payment_replay` or the refusal of the name, and what `make` throws
+   */
+  async requestOf<Made>(message: JobRequest, protocol: PaymentReader, make: () => Made): Promise<Made> {
+    try {
+      return make();
+    } catch (refusal) {
+      const payment = readable(message, protocol);
+      if (payment !== undefined) await this.#purchase.refuseKnown(payment);
+      throw refusal;
+    }
+  }
+
   /** Returns the offers that anyone can pay now, for a request that buys nothing. @throws GatewayError */
   async show(request: JobRequest, job: JobKey): Promise<UnpaidRequest> {
     this.#routes.requireShown(request, job);

@@ -6,6 +6,7 @@ import {
   type PaymentOutcome,
   type PurchaseIdentity,
   PurchaseNameTaken,
+  refuseOther,
 } from "../settlement/payment-outcome.ts";
 import type { PaymentsInProgress } from "../settlement/payments-in-progress.ts";
 import type { X402Stats } from "../stats.ts";
@@ -90,6 +91,21 @@ export class Purchase {
     const known = await this.#parts.earlier.findOwn(payment);
     if (known?.fingerprint !== payment.fingerprint) return undefined;
     return requireAccepted({ ...outcomeOfKnown(known, known), replayed: true });
+  }
+
+  /**
+   * Refuses a known payment in a message that makes no request, and so not the request that the payment bought.
+   * @throws GatewayError `payment_replay` or the refusal of the name
+   */
+  async refuseKnown(payment: SignedPayment): Promise<void> {
+    const { fingerprint, purchaseName, from: payer } = payment;
+    const known = await this.findEarlier(payment);
+    if (known === undefined) return;
+    try {
+      refuseOther(known, { fingerprint, purchaseName, key: { payer } });
+    } catch (error) {
+      throw this.#named(error);
+    }
   }
 
   /** Finds the purchase for which a payment is or was used. @throws GatewayError `store_unavailable` */

@@ -43,6 +43,9 @@ export interface PurchaseIdentity
   readonly key: Pick<PaymentKey, "payer">;
 }
 
+/** Fields that say which payment a request has, and not what the request asks for. */
+type PurchaseNaming = Pick<PurchaseIdentity, "fingerprint" | "purchaseName" | "notes" | "key">;
+
 /** The payer gave another purchase this name. */
 export class PurchaseNameTaken extends GatewayError {
   /** List of the fields in which the other purchase may differ. */
@@ -99,20 +102,28 @@ function haveSameNotes({ notes: one = {} }: PurchaseIdentity, { notes: other = {
  * @throws GatewayError `payment_replay`, {@link PurchaseNameTaken}
  */
 function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
-  const isSamePayment = known.fingerprint === asked.fingerprint;
-  const hasSameName =
-    asked.purchaseName !== undefined &&
-    known.purchaseName === asked.purchaseName &&
-    known.key.payer === asked.key.payer;
-  if (buysTheSame(known, asked) && (isSamePayment || hasSameName)) return;
+  const isSame = known.fingerprint === asked.fingerprint || haveSameName(known, asked);
+  if (!isSame || !buysTheSame(known, asked)) refuseOther(known, asked);
+}
+
+function haveSameName(one: PurchaseNaming, other: PurchaseNaming): boolean {
+  const { purchaseName: name } = one;
+  return name !== undefined && name === other.purchaseName && one.key.payer === other.key.payer;
+}
+
+/**
+ * Refuses a known payment for a purchase other than its own.
+ * @throws GatewayError `payment_replay`, {@link PurchaseNameTaken}
+ */
+export function refuseOther(known: PurchaseNaming, asked: PurchaseNaming): never {
   const what = whatMayDiffer(asked);
-  if (isSamePayment || !hasSameName)
+  if (known.fingerprint === asked.fingerprint || !haveSameName(known, asked))
     throw new GatewayError("payment_replay", `This payment was used for another ${what}: sign a new one.`);
   throw new PurchaseNameTaken(what);
 }
 
 /** Lists the fields that distinguish purchases, for people, including headers that this request does not have. */
-function whatMayDiffer({ notes = {} }: PurchaseIdentity): string {
+function whatMayDiffer({ notes = {} }: PurchaseNaming): string {
   const all = ["job", "request", "body", ...Object.keys(notes)];
   return `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`;
 }

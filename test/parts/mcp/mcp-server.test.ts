@@ -108,6 +108,22 @@ describe("A tool whose body is one argument", () => {
     expect((await shop.store.totals()).payments.settled).toBe(0);
   });
 
+  it.each([[[]], [{ body: 1 }]])(
+    "Is a replay for a known payment with the arguments %j, as for other arguments",
+    async (args) => {
+      const shop = await startShop();
+      const { payload } = await shop.sign();
+      const call = (sent: unknown) =>
+        sendRpc(`${shop.url}/mcp`, "tools/call", {
+          ...{ name: "job-1-0", arguments: sent, task: {} },
+          _meta: { "x402/payment": payload },
+        });
+      expect((await call({ body: "work" })).result).toMatchObject({ task: { status: "working" } });
+      const { result } = await call(args);
+      expect(result).toMatchObject({ isError: true, structuredContent: { code: "payment_replay" } });
+    },
+  );
+
   it("Is sold without arguments if it needs none", async () => {
     const { result } = await buy(await startShop(), { arguments: {}, task: {} });
     expect(result).toMatchObject({ task: { status: "working" } });
