@@ -5,7 +5,7 @@ import type { HttpResponse } from "../../http/response.ts";
 import type { PaymentProtocol } from "../../x402/protocols/protocol.ts";
 import type { SettlementSummary, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { withOffers } from "../../x402/purchase/purchase.ts";
-import { type ChannelRefunds, refundOfRequest } from "./refunds.ts";
+import { type ChannelRefunds, isForRefund } from "./refunds.ts";
 
 /** Protocol of requests for refunds of channels. Such a request is sent in place of a payment, and pays nothing. */
 export class RefundProtocol implements PaymentProtocol {
@@ -22,7 +22,7 @@ export class RefundProtocol implements PaymentProtocol {
   }
 
   carriesPayment(request: JobRequest): boolean {
-    return this.#x402.carriesPayment(request) && refundOfRequest(request) === undefined;
+    return this.#x402.carriesPayment(request) && !isForRefund(request);
   }
 
   readPayment(request: JobRequest) {
@@ -30,16 +30,15 @@ export class RefundProtocol implements PaymentProtocol {
       return this.#x402.readPayment(request);
     } catch (error) {
       // A request for a refund fails here, because its payload is not a payment.
-      if (refundOfRequest(request) !== undefined) return undefined;
+      if (isForRefund(request)) return undefined;
       throw error;
     }
   }
 
   async paymentRequired(request: HttpRequest, unpaid: UnpaidRequest): Promise<HttpResponse> {
-    const asked = refundOfRequest(request);
-    if (asked === undefined) return this.#x402.paymentRequired(request, unpaid);
+    if (!isForRefund(request)) return this.#x402.paymentRequired(request, unpaid);
     try {
-      return await this.#refunds.answer(request, asked);
+      return await this.#refunds.answer(request);
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       const price = { offers: async () => unpaid.offers };

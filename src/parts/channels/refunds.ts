@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../../core/errors.ts";
 import type { HttpRequest, JobRequest } from "../../http/request.ts";
 import { type HttpResponse, jsonResponse } from "../../http/response.ts";
-import { decodeHeader, encodeHeader } from "../../x402/wire/payment-header.ts";
+import { decodeHeader, encodeHeader, readPayload } from "../../x402/wire/payment-header.ts";
+import { VERSION_2 } from "../../x402/wire/version.ts";
 import { correction } from "./correction.ts";
 import { isSigned } from "./method.ts";
 import type { NetworkChannels } from "./network-channels.ts";
@@ -13,7 +14,6 @@ import { BAD_SIGNATURE, NOT_FOUND, NOTHING_TO_REFUND, REFUND_WAITS } from "./sto
 import type { ChannelRow } from "./store/row.ts";
 import { mismatchOf } from "./store/rules.ts";
 
-const HEADER = "payment-signature";
 /** Code of an answer while the refund is being sent. */
 const UNDECIDED = "settlement_unknown";
 /** Longest time that a request waits for its refund, and the time between two checks. */
@@ -22,19 +22,17 @@ const LOOK_MS = 250;
 /** Longest time that a refund waits for a claim. */
 const CLAIM_MS = 10_000;
 
-/**
- * Finds the payload of a request for a refund, which is sent in place of a payment. @returns undefined for any other request
- */
-export function refundOfRequest(request: JobRequest): unknown {
+/** Reports whether a request has a request for a refund, well-formed or not, in place of a payment. */
+export function isForRefund(request: JobRequest): boolean {
   // HEAD moves no money.
-  if (request.method === "HEAD") return undefined;
-  const [header, ...others] = request.headerValues(HEADER);
-  if (header === undefined || others.length > 0) return undefined;
+  if (request.method === "HEAD") return false;
+  const [header, ...others] = request.headerValues(VERSION_2.headers.payment);
+  if (header === undefined || others.length > 0) return false;
   try {
     const { payload } = decodeHeader(header) as { readonly payload?: unknown };
-    return asksForRefund(payload) ? payload : undefined;
+    return asksForRefund(payload);
   } catch {
-    return undefined;
+    return false;
   }
 }
 
@@ -55,8 +53,8 @@ export class ChannelRefunds {
    * Pays back what a payer requests. A repeated request gets its first outcome.
    * @throws GatewayError with the reason why nothing is paid back, or not yet
    */
-  async answer(_request: HttpRequest, payload: unknown): Promise<HttpResponse> {
-    const asked = readRefund(payload);
+  async answer(request: HttpRequest): Promise<HttpResponse> {
+    const asked = readRefund(readPayload(request, VERSION_2)?.payload);
     const { channelId, amount, id } = asked;
     const found = await this.#ledger.findChannel(channelId);
     const network = found && this.#networkOf(found);

@@ -37,6 +37,16 @@ export function readPayment(request: JobRequest, methods: Methods): SignedPaymen
 }
 
 function readHeader(request: JobRequest, version: WireVersion, methods: Methods): SignedPayment | undefined {
+  const payload = readPayload(request, version);
+  return payload && toSignedPayment(payload, headerName(version), methods);
+}
+
+/**
+ * Reads the payload in a version's header, whatever the payload pays for.
+ * @returns undefined if there is no such header
+ * @throws GatewayError `invalid_payment`
+ */
+export function readPayload(request: JobRequest, version: WireVersion): Payload | undefined {
   const values = request.headerValues(version.headers.payment);
   const value = values[0];
   if (value === undefined) return undefined;
@@ -57,7 +67,7 @@ function readHeader(request: JobRequest, version: WireVersion, methods: Methods)
       `${name} carries x402 version ${version.number}, but its payload says ${payload.x402Version}.`,
     );
   }
-  return toSignedPayment(payload, name, methods);
+  return payload;
 }
 
 const text = z.string().min(1);

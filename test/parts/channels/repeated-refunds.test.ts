@@ -1,9 +1,11 @@
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import { expect, it } from "vitest";
 import { Fail } from "../../../src/runner/job.ts";
+import { encodeHeader } from "../../../src/x402/wire/payment-header.ts";
 import { channelClient } from "../../helpers/channels.ts";
 import type { ProxiedRequest } from "../../helpers/fault.ts";
 import { type FaultProxy, startFaultProxy } from "../../helpers/http-proxy.ts";
+import { readBase64Json } from "../../helpers/mpp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
 import { DEPOSIT, KEPT, newPayer, PRICE, RETURNED, startChannelParts, startChannelShop } from "./harness.ts";
 
@@ -45,11 +47,15 @@ async function open() {
     buy: (body: string, job = KEPT) => shop.buy(fetch, body, job),
     refund: (amount?: string) =>
       scheme.refund(shop.urlOf(KEPT), { fetch: observed, ...(amount !== undefined && { amount }) }),
-    /** Sends the last request for a refund again, byte for byte. */
-    async repeat() {
-      const answer = await globalThis.fetch(shop.urlOf(KEPT), { headers: { "payment-signature": header } });
+    /** Sends the last request for a refund again, byte for byte unless other fields are given. */
+    async repeat(other?: object) {
+      const sent = other && encodeHeader({ ...readBase64Json(header), ...other });
+      const answer = await globalThis.fetch(shop.urlOf(KEPT), {
+        headers: { "payment-signature": sent ?? header },
+      });
       const settlement = answer.headers.get("payment-response");
       return {
+        ...(other && ((await answer.json()) as object)),
         status: answer.status,
         settlement: settlement === null ? undefined : decodePaymentResponseHeader(settlement),
       };
@@ -67,6 +73,22 @@ it("A refund of a part is paid once, whenever the same request is sent again", a
   expect(await buy("second")).toMatchObject({ status: 202 });
   expect(await repeat()).toEqual({ status: 200, settlement });
   expect(sentRefunds()).toBe(sent + 1);
+});
+
+it("A malformed request for a refund is no payment, and pays nothing back", async () => {
+  const { buy, refund, repeat } = await open();
+  expect(await buy("bought")).toMatchObject({ status: 202 });
+  const settlement = await refund(String(PRICE));
+  const sent = sentRefunds();
+  for (const other of [
+    { accepted: null },
+    { accepted: {} },
+    { x402Version: 1 },
+    { payload: { type: "refund" } },
+  ])
+    expect(await repeat(other)).toMatchObject({ status: 400, code: "invalid_payment" });
+  expect(await repeat()).toEqual({ status: 200, settlement });
+  expect(sentRefunds()).toBe(sent);
 });
 
 it("A refund of all gets its first outcome again, until more has become free", async () => {
