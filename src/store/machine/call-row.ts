@@ -42,6 +42,7 @@ export const CALL_COLUMNS = [
 /** Outcome of a JobCall that was acked. */
 export interface FinishedCall {
   readonly at: number;
+  readonly state: "succeeded" | "failed";
   readonly result: JobResult | undefined;
   /** Token units that are charged; null unless the JobCall is charged after it ran. */
   readonly charge: string | null;

@@ -1,4 +1,4 @@
-import { canCharge, NOT_MODIFIED } from "../../core/result-answer.ts";
+import { canCharge, hasFailed, NOT_MODIFIED } from "../../core/result-answer.ts";
 import type {
   AckedLease,
   Charge,
@@ -58,7 +58,7 @@ export class LeaseSteps
     const status = result?.status;
     const isCharged = canCharge(status) || (status === NOT_MODIFIED && isWhole(asked));
     const charge = row.ceiling === null ? null : isCharged ? chargedUnits(row.ceiling, asked) : "0";
-    this.#rows.finish(row, { at: now, result, charge });
+    this.#rows.finish(row, { at: now, state: hasFailed(status) ? "failed" : "succeeded", result, charge });
     this.#capacity.adjust(-1);
     this.#endLease(row);
     return this.#effects.finished(row, { charge, status, at: now });

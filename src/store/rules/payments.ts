@@ -19,6 +19,14 @@ export function freedNonces(payment: Pick<SoldPayment, "charge" | "one_time_nonc
   return noncesOf(payment).filter(({ isOfCharge }) => !hasRun || isOfCharge === true);
 }
 
+/**
+ * Returns true if the body of a watched payment is kept for its JobCall, which runs if the chain shows that the failed payment
+ * was paid. A deferred payment's job ran.
+ */
+export function hasKeptBody({ state, ceiling }: Pick<SoldPayment, "state" | "ceiling">): boolean {
+  return state === "failed" && ceiling === null;
+}
+
 /** Facts that decide whether a payment can begin. */
 export interface BeginFacts {
   readonly intent: PaymentIntent;

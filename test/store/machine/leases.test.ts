@@ -98,7 +98,7 @@ test("An acked JobCall leaves its place, and charges its payment what the runner
   const result = { body: new Uint8Array([1]), contentType: "a/b" };
   const acked = call.steps.ack(NOW, LEASE, result, { units: "400" });
   expect(acked).toMatchObject({ outcome: "done", charge: { state: "settling", amount: "400" } });
-  expect(call.finished).toEqual({ at: NOW, result, charge: "400" });
+  expect(call.finished).toEqual({ at: NOW, state: "succeeded", result, charge: "400" });
   expect(call.effects.payment(1)).toMatchObject({ state: "settling", amount: "400" });
   expect(call.effects.hasSucceeded(1)).toBe(true);
   expect([call.row, call.capacity.pending]).toEqual([undefined, 0]);
@@ -116,6 +116,16 @@ test("An ack charges at most the ceiling, and nothing for a payment that is deci
   const prepaid = new OneCall({ ceiling: null });
   expect(prepaid.steps.ack(NOW, LEASE)).toEqual({ outcome: "done" });
   expect(prepaid.finished?.charge).toBeNull();
+});
+
+test.each([
+  [undefined, "succeeded"],
+  [399, "succeeded"],
+  [400, "failed"],
+])("An ack with status %s ends its JobCall as %s", (status, state) => {
+  const call = new OneCall();
+  call.steps.ack(NOW, LEASE, { body: new Uint8Array(), contentType: "a/b", status });
+  expect(call.finished).toMatchObject({ state });
 });
 
 test("An ack after the lease changes nothing", () => {

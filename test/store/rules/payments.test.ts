@@ -8,6 +8,7 @@ import {
   beginDecision,
   decidePayment,
   freedNonces,
+  hasKeptBody,
   holdsName,
   isBalanced,
   type PaymentEvent,
@@ -50,6 +51,12 @@ test("A failed payment frees its nonces; if its job ran, only the nonces of the 
 test("A payment holds its name unless it certainly charged nothing", () => {
   const states = ["intent", "authorized", "settling", "settled", "unresolved", "failed", "released"] as const;
   expect(states.filter((state) => !holdsName({ state }))).toEqual(["failed", "released"]);
+});
+
+test("Only a failed payment whose job never ran keeps its body", () => {
+  expect(hasKeptBody({ state: "failed", ceiling: null })).toBe(true);
+  expect(hasKeptBody({ state: "failed", ceiling: "1001" })).toBe(false);
+  expect(hasKeptBody({ state: "settled", ceiling: null })).toBe(false);
 });
 
 test("A known payment is reported before anything else", () => {

@@ -36,7 +36,7 @@ const ENDED_COLUMNS =
   "call_id, state, attempts, enqueued_at, dead_at, dead_reason, origin, job_id, service_id, subscriber, claimed_at, history";
 // Keeps the outcomes of JobCalls, and the results of paid JobCalls: $3 has all bytes, $5 the offset of each result. A
 // JobCall without a result has no body, which differs from an empty body. $9 has status, headers and size in chunks of
-// results that have any, by call ID.
+// results that have any, by call ID, and $10 the calls that failed.
 const FINISH_CALLS = statement(
   "finish_calls",
   `WITH call AS (DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) RETURNING ${ENDED_COLUMNS}),
@@ -46,7 +46,7 @@ const FINISH_CALLS = statement(
           INSERT INTO jobgate.finished_calls (call_id, origin, job_id, service_id, state, attempts, enqueued_at,
                                               finished_at, reason, subscriber, claimed_at, history, head, status)
           SELECT call_id, origin, job_id, service_id,
-                 CASE WHEN state = 'dead' OR answer.status >= 400 THEN 'failed' ELSE 'succeeded' END, attempts,
+                 CASE WHEN call_id = ANY ($10::bigint[]) THEN 'failed' ELSE 'succeeded' END, attempts,
                  enqueued_at, COALESCE(dead_at, $2::bigint), dead_reason, subscriber, claimed_at, history, head, answer.status
             FROM call LEFT JOIN body USING (call_id)
            CROSS JOIN LATERAL (SELECT ($9::json #>> ARRAY[call_id::text, 'status'])::int AS status) AS answer
@@ -133,9 +133,9 @@ export class PostgresCallRows implements CallRows {
     this.#changed.set(row.call_id, row);
   }
 
-  finish(row: CallRow, { result, charge }: FinishedCall): void {
+  finish(row: CallRow, { state, result, charge }: FinishedCall): void {
     this.#rows.delete(row.call_id);
-    this.#finished.push({ row, result, charge });
+    this.#finished.push({ row, state, result, charge });
   }
 
   addChunk({ call_id: callId, attempts: attempt }: CallRow, place: number, bytes: Uint8Array): void {
@@ -144,7 +144,7 @@ export class PostgresCallRows implements CallRows {
 
   drop(row: CallRow): void {
     this.#rows.delete(row.call_id);
-    this.#finished.push({ row, result: undefined, charge: null });
+    this.#finished.push({ row, state: "failed", result: undefined, charge: null });
   }
 
   /** Writes the changes since the last call. Sends its statements before it first waits. */
@@ -196,5 +196,6 @@ function finishing(finished: readonly FinishedRow[], now: number): unknown[] {
     results.map(({ contentType }) => storable(contentType)),
     JSON.stringify(Object.fromEntries(charges)),
     JSON.stringify(Object.fromEntries(answers)),
+    numberArray(finished.flatMap(({ row, state }) => (state === "failed" ? row.call_id : []))),
   ];
 }

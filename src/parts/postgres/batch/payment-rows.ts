@@ -28,7 +28,7 @@ const DROP_HELD_CALLS = statement(
   "drop_held_calls",
   "DELETE FROM jobgate.job_calls WHERE call_id = ANY ($1::bigint[]) AND state = 'held'",
 );
-const DROP_BODIES = statement(
+export const DROP_BODIES = statement(
   "drop_bodies",
   "DELETE FROM jobgate.job_bodies WHERE call_id = ANY ($1::bigint[])",
 );
@@ -43,7 +43,7 @@ const BEGIN_WATCHES = statement(
    SELECT call_id, $2, ceiling IS NOT NULL, call_id = ANY ($3::bigint[]) FROM jobgate.payments WHERE call_id = ANY ($1::bigint[])
    ON CONFLICT (call_id) DO UPDATE SET since = excluded.since, is_early = excluded.is_early`,
 );
-const END_WATCHES = statement<{ call_id: number }>(
+export const END_WATCHES = statement<{ call_id: number }>(
   "end_watches",
   "DELETE FROM jobgate.watched_payments WHERE call_id = ANY ($1::bigint[]) RETURNING call_id",
 );

@@ -6,7 +6,7 @@ import {
   type PaymentIntent,
   type PaymentKey,
 } from "../../../core/payment.ts";
-import { MAX_WATCHED, WATCHED_MS } from "../../../store/contract/payment-journal.ts";
+import { WATCHED_MS } from "../../../store/contract/payment-journal.ts";
 import {
   type BeginRows,
   beginStep,
@@ -17,11 +17,14 @@ import {
 import { gateOf } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
+import { hasKeptBody } from "../../../store/rules/payments.ts";
+import { ENDED_AT_ONCE, type OldWatch, selectOldWatches } from "../../../store/watched-queries.ts";
 import { LostRace } from "../connection/database-errors.ts";
-import { type Sql, statement, storable } from "../sql.ts";
+import { LIST_DIALECT, type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";
 import type { PostgresEffects } from "./effects.ts";
 import { insertCalls } from "./new-rows.ts";
+import { DROP_BODIES, END_WATCHES } from "./payment-rows.ts";
 import { Undecided } from "./undecided.ts";
 
 const SET_CEILINGS = statement(
@@ -37,24 +40,10 @@ const INSERT_PAYMENTS = statement<{ call_id: number }>(
    ON CONFLICT DO NOTHING RETURNING call_id`,
 );
 
-const ENDED_AT_ONCE = 500;
-const beyondMost = (
-  kind: string,
-) => `SELECT call_id FROM jobgate.watched_payments WHERE ${kind} AND NOT is_early
-            ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
-const END_OLD_WATCHES = statement<{ ended: number }>(
-  "end_old_watches",
-  `WITH ended AS (
-     DELETE FROM jobgate.watched_payments WHERE call_id = ANY (ARRAY (
-       SELECT call_id FROM jobgate.watched_payments
-        WHERE (since <= $1 AND NOT is_early)
-           OR call_id IN (${beyondMost("is_deferred")}) OR call_id IN (${beyondMost("NOT is_deferred")})
-        LIMIT ${ENDED_AT_ONCE} FOR UPDATE SKIP LOCKED))
-     RETURNING call_id),
-   dropped AS (
-     DELETE FROM jobgate.job_bodies USING ended JOIN jobgate.payments USING (call_id)
-      WHERE job_bodies.call_id = ended.call_id AND payments.state = 'failed' AND payments.ceiling IS NULL)
-   SELECT count(*) AS ended FROM ended`,
+// Skips watches that another batch is ending.
+const LOCK_OLD_WATCHES = statement<OldWatch>(
+  "lock_old_watches",
+  `${selectOldWatches(LIST_DIALECT, "$1")} FOR UPDATE OF watch SKIP LOCKED`,
 );
 
 type Begin = Entry<"beginPayment">;
@@ -200,6 +189,11 @@ function storableInput(value: unknown): unknown {
 }
 
 async function endWatches(sql: Sql, now: number, { decide }: Entry<"endWatches">): Promise<void> {
-  const [row] = await sql.run(END_OLD_WATCHES, [now - WATCHED_MS]);
-  decide(row?.ended === ENDED_AT_ONCE);
+  const old = await sql.run(LOCK_OLD_WATCHES, [now - WATCHED_MS]);
+  if (old.length > 0)
+    await Promise.all([
+      sql.run(END_WATCHES, [old.map(({ call_id }) => call_id)]),
+      sql.run(DROP_BODIES, [old.filter(hasKeptBody).map(({ call_id }) => call_id)]),
+    ]);
+  decide(old.length === ENDED_AT_ONCE);
 }

@@ -80,8 +80,8 @@ export class SqliteCallRows implements CallRows {
     );
     this.#insertAcked = database.prepare(
       `INSERT INTO finished_calls (${FINISHED_COLUMNS})
-       SELECT ${COPIED_COLUMNS}, iif(finished.value ->> 2 >= 400, 'failed', 'succeeded'), finished.value ->> 1, NULL,
-              finished.value ->> 2 FROM json_each(?) AS finished
+       SELECT ${COPIED_COLUMNS}, finished.value ->> 1, finished.value ->> 2, NULL, finished.value ->> 3
+         FROM json_each(?) AS finished
         CROSS JOIN job_calls ON call_id = finished.value ->> 0 CROSS JOIN job_bodies USING (call_id)`,
     );
     this.#insertDropped = database.prepare(
@@ -92,8 +92,7 @@ export class SqliteCallRows implements CallRows {
     this.#insertResult = database.prepare(
       `INSERT INTO results (call_id, state, attempt, enqueued_at, finished_at, body, content_type, charge, status, headers,
                             stored_bytes)
-       SELECT call_id, iif(?6 >= 400, 'failed', 'succeeded'), attempts, enqueued_at, ?2, ?3, ?4, ?5, ?6, ?7, ?8
-         FROM job_calls WHERE call_id = ?1`,
+       SELECT call_id, ?2, attempts, enqueued_at, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM job_calls WHERE call_id = ?1`,
     );
     this.#insertChunk = database.prepare(
       "INSERT OR REPLACE INTO result_chunks (call_id, attempt, place, bytes) VALUES (?, ?, ?, ?)",
@@ -142,17 +141,17 @@ export class SqliteCallRows implements CallRows {
   writeFinished(): void {
     const finished = this.#finished;
     if (finished.length === 0) return;
-    const ends = finished.map(({ row, how: { at, result } }) =>
-      result?.status === undefined ? [row.call_id, at] : [row.call_id, at, result.status],
+    const ends = finished.map(({ row, how: { at, state, result } }) =>
+      result?.status === undefined ? [row.call_id, state, at] : [row.call_id, state, at, result.status],
     );
     this.#insertAcked.run([JSON.stringify(ends)]);
     for (const { row, how } of finished) {
       if (row.origin !== "x402") continue;
-      const { at, result, charge } = how;
+      const { at, state, result, charge } = how;
       const { contentType = null, status = null, headers, storedBytes = null } = result ?? {};
       const body = storedBytes === null ? (result?.body ?? null) : null;
       const answer = [status, headers === undefined ? null : JSON.stringify(headers), storedBytes];
-      this.#insertResult.run([row.call_id, at, body, contentType, charge, ...answer]);
+      this.#insertResult.run([row.call_id, state, at, body, contentType, charge, ...answer]);
     }
     this.#delete(finished.map(({ row }) => row.call_id));
   }

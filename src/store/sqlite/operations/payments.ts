@@ -1,22 +1,18 @@
 import { beginsReady } from "../../../core/payment.ts";
-import { MAX_WATCHED, WATCHED_MS } from "../../contract/payment-journal.ts";
+import { WATCHED_MS } from "../../contract/payment-journal.ts";
 import { beginStep, type PaymentStep, paymentSteps } from "../../machine/payment-steps.ts";
 import { gateOf } from "../../modules/modules.ts";
 import { isNonceUsed, useNonce } from "../../modules/one-time-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
 import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
+import { hasKeptBody } from "../../rules/payments.ts";
+import { ENDED_AT_ONCE, type OldWatch, selectOldWatches } from "../../watched-queries.ts";
 import { type Database, prepareInsert } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
+import { DIALECT } from "./modules.ts";
 import type { NewCalls } from "./new-calls.ts";
 import type { PaymentFinder, Undecided } from "./payment-rows.ts";
-
-const ENDED_AT_ONCE = 500;
-
-const beyondMost = (
-  isDeferred: 0 | 1,
-) => `SELECT call_id FROM watched_payments WHERE is_deferred = ${isDeferred} AND NOT is_early
-           ORDER BY since DESC LIMIT ${ENDED_AT_ONCE} OFFSET ${MAX_WATCHED}`;
 
 export function paymentOperations(
   database: Database,
@@ -35,12 +31,7 @@ export function paymentOperations(
   },
 ): OperationTable<"beginPayment" | PaymentStep | "endWatches"> {
   const insertPayment = prepareInsert(database, "payments", PAYMENT_COLUMNS);
-  const selectOldWatches = database.prepare<{ call_id: number; keeps_body: 0 | 1 }>(
-    `SELECT call_id, state = 'failed' AND ceiling IS NULL AS keeps_body FROM (
-       SELECT call_id FROM watched_payments WHERE since <= ? AND NOT is_early
-       UNION SELECT call_id FROM (${beyondMost(0)}) UNION SELECT call_id FROM (${beyondMost(1)}))
-       JOIN payments USING (call_id) LIMIT ${ENDED_AT_ONCE}`,
-  );
+  const selectOld = database.prepare<OldWatch>(selectOldWatches(DIALECT, "?"));
   const endWatch = database.prepare("DELETE FROM watched_payments WHERE call_id = ?");
   const dropBody = database.prepare("DELETE FROM job_bodies WHERE call_id = ?");
 
@@ -69,10 +60,10 @@ export function paymentOperations(
     ),
 
     endWatches(now) {
-      const old = selectOldWatches.all([now - WATCHED_MS]);
-      for (const { call_id, keeps_body } of old) {
-        endWatch.run([call_id]);
-        if (keeps_body === 1) dropBody.run([call_id]);
+      const old = selectOld.all([now - WATCHED_MS]);
+      for (const watch of old) {
+        endWatch.run([watch.call_id]);
+        if (hasKeptBody(watch)) dropBody.run([watch.call_id]);
       }
       return old.length === ENDED_AT_ONCE;
     },

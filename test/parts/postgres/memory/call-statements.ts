@@ -131,7 +131,8 @@ export const CALL_STATEMENTS: Statements = {
         return { order_key, call_id: waiting.length === 0 ? null : Math.min(...waiting) };
       }),
     ),
-  finish_calls: async (tx, [ids, now, bytes, resultIds, starts, lengths, contentTypes, charges, answers]) => {
+  finish_calls: async (tx, [ids, now, bytes, ...more]) => {
+    const [resultIds, starts, lengths, contentTypes, charges, answers, failed] = more;
     const calls = await tx.delete("job_calls", isIn("call_id", arrayOf(ids)));
     const bodies = await tx.delete("job_bodies", isIn("call_id", arrayOf(ids)));
     const results = zipped(
@@ -145,7 +146,7 @@ export const CALL_STATEMENTS: Statements = {
         headers,
         storedBytes: stored_bytes = null,
       } = (JSON.parse(String(answers)) as Row)[call_id] ?? {};
-      const state = call.state === "dead" || status >= 400 ? "failed" : "succeeded";
+      const state = arrayOf(failed).includes(call_id) ? "failed" : "succeeded";
       const ended = { call_id, state, enqueued_at, finished_at: dead_at ?? now, reason };
       const body = bodies.find((row) => row.call_id === call_id);
       const head = body?.encoded.subarray(0, body.head_bytes) ?? null;

@@ -1,6 +1,7 @@
 import type { PaymentState } from "../../../../src/core/payment.ts";
 import { MAX_WATCHED, YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
 import { holdsName } from "../../../../src/store/rules/payments.ts";
+import { ENDED_AT_ONCE } from "../../../../src/store/watched-queries.ts";
 import type { Row } from "./tables.ts";
 import type { Transaction } from "./transaction.ts";
 import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";
@@ -104,20 +105,15 @@ export const PAYMENT_STATEMENTS: Statements = {
     return [];
   },
   end_watches: (tx, [callIds]) => tx.delete("watched_payments", isIn("call_id", callIds as number[])),
-  end_old_watches: async (tx, [before], text) => {
+  lock_old_watches: async (tx, [before], text) => {
     const watches = tx.rows("watched_payments");
     const extra = [...beyondMost(watches, true), ...beyondMost(watches, false)].map(({ call_id }) => call_id);
     const isOver = ({ since, call_id, is_early }: Row) =>
       (since <= Number(before) && !is_early) || extra.includes(call_id);
-    const ended = await tx.delete("watched_payments", isOver, { limit: 500, text });
-    const dropped = ({ call_id, state, ceiling }: Row) =>
-      state === "failed" && ceiling === null && ended.some((watch) => watch.call_id === call_id);
-    const callIds = tx
-      .rows("payments")
-      .filter(dropped)
-      .map(({ call_id }) => call_id as number);
-    await tx.delete("job_bodies", isIn("call_id", callIds));
-    return [{ ended: ended.length }];
+    const old = (await tx.lock("watched_payments", isOver, { limit: ENDED_AT_ONCE, text })).map(
+      ({ call_id }) => call_id as number,
+    );
+    return tx.rows("payments").filter(isIn("call_id", old));
   },
   add_revenue: async (tx, [json]) => {
     const slot = tx.pid % 64;
