@@ -2,6 +2,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { SettleResponse } from "@x402/core/types";
 import type { ClientEvmSigner } from "@x402/evm";
 import { BatchSettlementEvmScheme } from "@x402/evm/batch-settlement/client";
 import { FileClientChannelStorage } from "@x402/evm/batch-settlement/client/file-storage";
@@ -60,6 +61,25 @@ export class PayerChannels {
     }
     throw new Refusal([`Another process pays from the same channels: ${lock} has its process ID`]);
   }
+
+  /** Has the seller of a job pay back what is left in the payer's channel. @throws Refusal if nothing was paid back */
+  async refund(url: string): Promise<SettleResponse> {
+    try {
+      return await this.scheme.refund(url);
+    } catch (error) {
+      throw new Refusal([whyNotPaidBack((error as Error).message)]);
+    }
+  }
+}
+
+/** Explains an error of the official client, which tells errors apart by their messages alone. */
+function whyNotPaidBack(message: string): string {
+  if (/no remaining balance|refund_no_balance/.test(message))
+    return "The channel has nothing left to be paid back";
+  // The client deletes the sums of a channel once the rest is paid back.
+  if (message.includes("existing channel record"))
+    return "There is no channel with anything left to be paid back, unless its sums were lost; --rpc-url reads them from the chain";
+  return `Nothing was paid back: ${message}`;
 }
 
 /**

@@ -151,15 +151,13 @@ async function pay(url: string, options: PayOptions): Promise<void> {
 async function refund(url: string, channels: PayerChannels, { timeout }: PayOptions): Promise<void> {
   const release = await channels.hold(timeout * 1_000);
   try {
-    const { transaction, amount } = await channels.scheme.refund(url);
+    const { transaction, amount } = await channels.refund(url);
     console.error(
       fields([
         ["paid back", amount === undefined ? "" : `${amount} base units`],
         ["transaction", transaction],
       ]),
     );
-  } catch (error) {
-    throw new Refusal([`Nothing was paid back: ${(error as Error).message}`]);
   } finally {
     await release();
   }

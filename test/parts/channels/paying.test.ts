@@ -47,6 +47,17 @@ test("The first payment deposits, later ones are vouchers, and the rest is paid 
   expect(ran()).toEqual(expect.arrayContaining(["first", "second", "third"]));
   await vi.waitFor(async () => expect(await pay("", "--refund")).toMatchObject({ code: 0 }), 20_000);
   expect(await balanceOf(payer)).toBe(before - 3n * PRICE);
+  // The sums of the channel are gone, and can be read from the chain.
+  expect(await pay("", "--refund")).toMatchObject({
+    code: 1,
+    stderr:
+      "There is no channel with anything left to be paid back, unless its sums were lost; --rpc-url reads them from the chain\n",
+  });
+  expect(await pay("", "--refund", "--rpc-url", parts.anvil.rpcUrl)).toMatchObject({
+    code: 1,
+    stderr: "The channel has nothing left to be paid back\n",
+  });
+  expect(await balanceOf(payer)).toBe(before - 3n * PRICE);
 });
 
 test("Sums that are lost or outdated are had again from the chain and the seller, without another deposit", async () => {
@@ -83,7 +94,7 @@ test("A deposit that is too low, and a job that is not sold from channels, are r
   });
   expect(await pay("", "--refund")).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^Nothing was paid back: /m),
+    stderr: expect.stringMatching(/^There is no channel with anything left to be paid back/m),
   });
   expect(await balanceOf(payer)).toBe(before);
   expect(ran()).not.toContain("low");
