@@ -97,6 +97,8 @@ export interface RequestPricing {
   readonly needsHeaders?: boolean;
   /** Media type of the bodies that the price reads. Undefined if the price reads bodies of any type. */
   readonly contentType?: string;
+  /** JSON Schema of the bodies that the price can read, as JSON. Undefined if the price reads any body. */
+  readonly bodySchema?: string;
 }
 
 /** Largest number of decimal places of a price in dollars. */

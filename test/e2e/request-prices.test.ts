@@ -2,6 +2,7 @@ import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { describe, expect, it } from "vitest";
 import { accounts } from "../helpers/accounts.ts";
 import { payingFetch, requestOffer, signV1Payment, signV2Payment } from "../helpers/clients.ts";
+import { sendRpc } from "../helpers/mcp.ts";
 import { rawRequest } from "../helpers/raw-request.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import { inDollars, startPaidGateway } from "./paid-gateway.ts";
@@ -151,6 +152,23 @@ describe("A price by the request, over another protocol", () => {
     expect(payment.signed.authorization.value).toBe("22000");
     expect(await send(payment, { job: 10, body: large })).toMatchObject({ status: 402, charged: false });
     expect(await send(payment, { job: 10, body: small })).toMatchObject({ status: 202 });
+  });
+
+  it("Is read from the arguments that the tool's schema requires: MCP", async () => {
+    const url = `${gateway.jobgate.x402Url}/mcp`;
+    const { result } = await sendRpc(url, "tools/list");
+    const { tools } = result as { readonly tools: readonly { readonly name: string }[] };
+    expect(tools.find(({ name }) => name === "job-1-11")).toMatchObject({
+      inputSchema: {
+        type: "object",
+        properties: { n: { type: "number", minimum: 0 } },
+        required: ["n"],
+        additionalProperties: true,
+      },
+    });
+    const args = { n: 12.5, unit: "pages" };
+    const asked = await sendRpc(url, "tools/call", { name: "job-1-11", arguments: args });
+    expect(asked.result?.structuredContent).toMatchObject({ accepts: [{ amount: "26000" }] });
   });
 
   it("Is the price of the tool call: MCP", async () => {

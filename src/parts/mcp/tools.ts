@@ -26,8 +26,17 @@ export function toTool(job: ListedJob, seller: Pick<Seller, "promises">) {
   };
 }
 
-function inputSchemaOf({ route, input, parameters }: ListedJob): { readonly required?: readonly string[] } {
+function inputSchemaOf(job: ListedJob): { readonly required?: readonly string[] } {
+  const { route, parameters } = job;
+  const input = bodyInput(job);
   return route === undefined ? argumentsSchema(input) : routeSchema(route, input, parameters);
+}
+
+/** Returns the input of a job. If the job's JSON has no schema, the schema says what the price reads. */
+function bodyInput({ input, price }: Pick<ListedJob, "input" | "price">): JobBody | undefined {
+  const { bodySchema } = price?.range ?? {};
+  const needsSchema = input !== undefined && input.schema === undefined && isJsonType(input.contentType);
+  return needsSchema && bodySchema !== undefined ? { ...input, schema: bodySchema } : input;
 }
 
 /**
@@ -77,11 +86,12 @@ export function inputOf(
     readonly query: string;
   },
 ): MessageInput {
-  const { route, input } = of.tool ?? {};
+  const input = of.tool && bodyInput(of.tool);
+  const route = of.tool?.route;
   if (route !== undefined) return requestAt(route, input, args);
   return {
     ...{ method: "POST", path: `/x402/jobs/${job.serviceId}/${job.jobIndex}`, query: of.query },
-    ...bodyOf(args, of),
+    ...bodyOf(args, input, of),
   };
 }
 
@@ -91,16 +101,17 @@ export function inputOf(
  */
 function bodyOf(
   args: unknown,
+  input: JobBody | undefined,
   { tool, earlierHash }: Pick<Parameters<typeof inputOf>[2], "tool" | "earlierHash">,
 ): Pick<MessageInput, "body" | "contentType"> {
-  const { contentType = "text/plain; charset=utf-8" } = tool?.input ?? {};
+  const { contentType = "text/plain; charset=utf-8" } = input ?? {};
   const forms = formsOf(args);
   const earlier = earlierHash === undefined ? undefined : forms.find((body) => sha256(body) === earlierHash);
   if (earlier !== undefined) return { body: earlier, contentType };
   if (tool === undefined) return { body: forms[0], contentType };
-  const body = currentBodyOf(args, tool.input);
+  const body = currentBodyOf(args, input);
   // A known payment is refused as what it is: a payment for other arguments.
-  if (earlierHash === undefined) requireNoOthers(args, tool.input);
+  if (earlierHash === undefined) requireNoOthers(args, input);
   return { body, contentType };
 }
 

@@ -17,7 +17,9 @@ import {
   type UsdPrice,
 } from "../../core/amounts.ts";
 import { isEndToEnd, NEVER_FORWARDED } from "../../core/job-call.ts";
+import { defined } from "../../core/objects.ts";
 import { parameterNames, parseRoute, takesBody } from "../../core/route.ts";
+import { bodySchemaOf } from "./body-schema.ts";
 import {
   boundsOf,
   greater,
@@ -263,6 +265,7 @@ function toPricing(given: PriceTable): RulePricing | PricerPricing {
     headers: headersOf(rule),
     ...(source.in === "header" && { needsHeaders: rule.kind !== "cases" || rule.other === undefined }),
     ...(source.in === "json" && { contentType: DEFAULT_CONTENT_TYPE }),
+    ...defined({ bodySchema: bodySchemaOf(rule) }),
     byRule: rule,
   };
 }
