@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { preparePython, prepareUv } from "./e2e/python.ts";
-import { findChromium } from "./helpers/browser.ts";
+import { findChromium, hasHeadlessShell } from "./helpers/browser.ts";
 import { hasPgBouncer } from "./helpers/pgbouncer.ts";
 import { OLDEST_POSTGRES_PLATFORM } from "./helpers/postgres.ts";
 import { hasStrace } from "./helpers/recorded-disk.ts";
@@ -25,7 +25,7 @@ export default async function setup(): Promise<void> {
   install("postgres", "Postgres servers (about 120 MB)", POSTGRES);
   install("simulation/sqlite", "SQLite in WebAssembly (about 3 MB)", "@sqlite.org/sqlite-wasm");
   install("accessibility", "axe-core (about 3 MB)", "axe-core");
-  installOnDebian("chromium", findChromium() !== undefined);
+  installBrowser();
   installOnDebian("strace", hasStrace());
   installOnDebian("pgbouncer", hasPgBouncer());
   // Several files use these at once.
@@ -39,6 +39,15 @@ function install(folder: string, what: string, name: string): void {
   if (existsSync(`${cwd}/node_modules/${name}/package.json`)) return;
   console.log(`Installing ${what} …`);
   execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts"], { cwd, stdio: "inherit" });
+}
+
+/** Installs the browser that is cheapest to run. If that fails, any other Chromium does. */
+function installBrowser(): void {
+  try {
+    installOnDebian("chromium-headless-shell", hasHeadlessShell());
+  } catch (error) {
+    if (findChromium() === undefined) throw error;
+  }
 }
 
 /** Installs a package as root on Debian; elsewhere it names the missing one. */
