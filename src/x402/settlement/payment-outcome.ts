@@ -102,8 +102,9 @@ function haveSameNotes({ notes: one = {} }: PurchaseIdentity, { notes: other = {
  * @throws GatewayError `payment_replay`, {@link PurchaseNameTaken}
  */
 function requireSamePurchase(known: PurchaseIdentity, asked: PurchaseIdentity): void {
-  const isSame = known.fingerprint === asked.fingerprint || haveSameName(known, asked);
-  if (!isSame || !buysTheSame(known, asked)) refuseOther(known, asked);
+  const isSamePayment = known.fingerprint === asked.fingerprint;
+  if (buysTheSame(known, asked) && (isSamePayment || haveSameName(known, asked))) return;
+  refuseOther(known, asked);
 }
 
 function haveSameName(one: PurchaseNaming, other: PurchaseNaming): boolean {
