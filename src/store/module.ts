@@ -184,7 +184,7 @@ export interface StoreModule<Methods> extends Contract<Methods> {
   /** Checks whether a dead letter can be retried. */
   readonly canRetry?: (callId: number, rows: Pick<Rows, "find">) => boolean;
   readonly keeps?: readonly KeptRows[];
-  readonly forgottenWithPayments?: RowsOfPayments;
+  readonly forgottenWithPayments?: readonly RowsOfPayments[];
   /**
    * Row of a JobCall that its client sees: a table by `call_id`, its columns, and functions that turn the columns into
    * fields.

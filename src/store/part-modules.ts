@@ -15,7 +15,7 @@ export function nobodyKeeps(table: string, schema: string, row = table): string 
 
 /** Rows of modules that are deleted with payments: their tables, and the SQL condition of the deleted rows. */
 export const rowsOfPayments = (schema: string, row: string) =>
-  PART_MODULES.flatMap(({ forgottenWithPayments }) => forgottenWithPayments ?? []).map((rows) => ({
+  PART_MODULES.flatMap(({ forgottenWithPayments = [] }) => forgottenWithPayments).map((rows) => ({
     table: rows.table,
     condition: rows.if({ schema }, row),
   }));
@@ -28,6 +28,34 @@ export function missingTables(tables: ReadonlySet<string>, dialect: SchemaDialec
   return PART_MODULES.flatMap(({ schema }) =>
     schema === undefined || tables.has(schema.table) ? [] : schema.sql(dialect),
   );
+}
+
+/**
+ * Refuses a store that has only some tables of a part.
+ * @param tables names of the tables of the store
+ * @throws Error for a store of an unreleased jobgate, whose part kept less
+ */
+export function refuseIncompleteParts(
+  tables: Iterable<string>,
+  version: number,
+  migrations: readonly string[],
+  dialect: SchemaDialect,
+): void {
+  // Migrations bring the tables of an older jobgate up to date, and a newer jobgate may need fewer tables.
+  if (version !== newestVersion(migrations)) return;
+  const found = new Set(tables);
+  for (const { schema } of PART_MODULES) {
+    if (schema === undefined || !found.has(schema.table)) continue;
+    const lacking = tablesIn(schema.sql(dialect)).filter((name) => !found.has(name));
+    if (lacking.length === 0) continue;
+    throw new Error(
+      `an unreleased jobgate wrote this store: it has the table ${schema.table}, but lacks ${lacking.join(" and ")}: start with a new store`,
+    );
+  }
+}
+
+function tablesIn(sql: string): string[] {
+  return Array.from(sql.matchAll(TABLE_NAME), ([, name = ""]) => name);
 }
 
 /** Name of a table in the SQL that makes, changes or drops the table. */
@@ -46,7 +74,7 @@ export function rowsOfOtherParts(
 ): string | undefined {
   if (version > newestVersion(migrations)) return undefined;
   const sql = [...migrations, ...PART_MODULES.map(({ schema }) => schema?.sql(dialect))].join("");
-  const own = new Set(Array.from(sql.matchAll(TABLE_NAME), ([, name]) => name));
+  const own = new Set(tablesIn(sql));
   const others = [...tables].filter((name) => /^[a-z]\w*$/.test(name) && !own.has(name));
   if (others.length === 0) return undefined;
   return others

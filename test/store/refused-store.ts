@@ -11,6 +11,10 @@ export const unreleased = (version: number) =>
 export const otherParts = (tables: string) =>
   `this build lacks the parts of jobgate that wrote the rows of ${tables}: start a build with these parts, or delete the rows if you do not need them`;
 
+/** Refusal of a store of an unreleased jobgate, which kept no first outcomes of channels. */
+export const LACKS_TABLES =
+  "an unreleased jobgate wrote this store: it has the table channels, but lacks channel_deposits and channel_refunds: start with a new store";
+
 /**
  * Checks that a command that opens the store is refused with a reason.
  * @param folder for a copy of the store; given, each command that opens it is checked, and `serve`

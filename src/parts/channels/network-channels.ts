@@ -3,6 +3,7 @@ import type { ChainClient } from "../../chain/chain-client.ts";
 import type { AcceptedToken } from "../../config/config.ts";
 import { BackgroundLoop } from "../../core/background-loop.ts";
 import type { BackgroundService } from "../../core/background-service.ts";
+import { boundedCache } from "../../core/bounded-cache.ts";
 import { faultPoint } from "../../core/fault-points.ts";
 import { LeaseLock, type Locks } from "../../core/lease-lock.ts";
 import { oneSpelling } from "../../core/payment.ts";
@@ -49,6 +50,8 @@ const LOCK_MS = { heldMs: 30_000, renewMs: 10_000 };
 const PAGE = 500;
 /** Time to reserve for a claim and its retries before a withdrawal ends. */
 const CLAIM_SECS = 600;
+/** Requests whose times are kept. */
+const MAX_ASKED = 10_000;
 
 /**
  * Background work on the channels of one network. It counts calls that have ended, claims charges that are final, requests
@@ -61,8 +64,11 @@ export class NetworkChannels implements BackgroundService {
   readonly #lock: LeaseLock;
   readonly #loop: BackgroundLoop;
   #watchedAt = Number.NEGATIVE_INFINITY;
-  /** Monotonic times of the last requests for claims and settlements, by channel or receiver. */
-  readonly #askedAt = new Map<string, number>();
+  /**
+   * Monotonic times of the last requests for claims, settlements and refunds, by channel or receiver. Without its time, a
+   * request is only repeated earlier.
+   */
+  readonly #askedAt = boundedCache<string, number>(MAX_ASKED);
   readonly #receivers: Receivers;
   readonly #claims: ChannelClaims;
   readonly #counter: ChargeCounter;

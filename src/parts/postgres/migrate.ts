@@ -1,5 +1,10 @@
 import type { ClientBase } from "pg";
-import { missingTables, refuseOtherParts, rowsOfOtherParts } from "../../store/part-modules.ts";
+import {
+  missingTables,
+  refuseIncompleteParts,
+  refuseOtherParts,
+  rowsOfOtherParts,
+} from "../../store/part-modules.ts";
 import {
   missingMigrations,
   newestVersion,
@@ -79,6 +84,7 @@ export async function readSchema(
   const { version, usable_from: usableFrom } = rows[0] ?? { version: 0, usable_from: 0 };
   refuseNewer(MIGRATIONS, version, usableFrom);
   refuseUnreleased(version);
+  refuseIncompleteParts(tables, version, MIGRATIONS, SCHEMA);
   const others = rowsOfOtherParts(tables, version, MIGRATIONS, SCHEMA);
   if (others !== undefined) refuseOtherParts((await client.query<{ name: string }>(others)).rows);
   return { version, tables };

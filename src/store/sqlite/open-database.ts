@@ -1,6 +1,6 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { missingTables, refuseOtherParts, rowsOfOtherParts } from "../part-modules.ts";
+import { missingTables, refuseIncompleteParts, refuseOtherParts, rowsOfOtherParts } from "../part-modules.ts";
 import { missingMigrations, newestVersion, refuseNewer, refuseUnreleased } from "../schema-version.ts";
 import { FILE_VERSIONS_OFFSET } from "./database-header.ts";
 import { type Database, openDriver, openExisting } from "./driver.ts";
@@ -133,6 +133,7 @@ export function refuseOthers(database: Database, version: number): void {
   const isForeign = version === 0 ? tables.length > 0 : !tables.includes("job_calls");
   if (isForeign) throw new Error("this is the database of another program");
   refuseUnreleased(version);
+  refuseIncompleteParts(tables, version, MIGRATIONS, SCHEMA);
   const others = rowsOfOtherParts(tables, version, MIGRATIONS, SCHEMA);
   if (others !== undefined) refuseOtherParts(database.prepare<{ name: string }>(others).all([]));
 }

@@ -138,13 +138,17 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
         `EXISTS (SELECT 1 FROM ${schema}channel_charges AS charge WHERE charge.call_id = ${row}.call_id AND is_counted = 0)`,
     },
   ],
-  // The calls charged back above the base show how often the next voucher was already used.
-  forgottenWithPayments: {
-    table: CHARGES_TABLE.name,
-    if: ({ schema }, row) =>
-      `${row}.state = 'returned' AND EXISTS (SELECT 1 FROM ${schema}channels AS channel WHERE channel.channel_id = ${row}.channel_id
-         AND (length(${row}.cumulative), ${row}.cumulative) <= (length(channel.base), channel.base))`,
-  },
+  // Refunds are kept with their channels, which are never forgotten: a repeated request whose refund is not known would be paid again.
+  forgottenWithPayments: [
+    {
+      // The calls charged back above the base show how often the next voucher was already used.
+      table: CHARGES_TABLE.name,
+      if: ({ schema }, row) =>
+        `${row}.state = 'returned' AND EXISTS (SELECT 1 FROM ${schema}channels AS channel WHERE channel.channel_id = ${row}.channel_id
+           AND (length(${row}.cumulative), ${row}.cumulative) <= (length(channel.base), channel.base))`,
+    },
+    { table: DEPOSITS_TABLE.name, if: () => "TRUE" },
+  ],
   // A restored copy lacks the vouchers that were accepted after the copy was made, and would accept them again.
   afterCopy: `UPDATE channels SET status = 'stopped', reason = '${RESTORED}';
     UPDATE channel_sums SET open = '0', refunding = '0', withdrawing = '0',

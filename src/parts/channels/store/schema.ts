@@ -93,8 +93,9 @@ CREATE TABLE ${schema}channel_deposits (
   call_id    ${integer} NOT NULL,
   PRIMARY KEY (channel_id, cumulative)
 )${plain};
+CREATE INDEX channel_deposits_by_call ON ${schema}channel_deposits (call_id);
 
--- Refunds that payers requested, by their requests.
+-- Refunds that payers requested, by their requests. They are kept with their channels.
 CREATE TABLE ${schema}channel_refunds (
   channel_id TEXT NOT NULL,
   request    TEXT NOT NULL,

@@ -98,7 +98,7 @@ export const PAYMENT_ALERTS: StoreModule<PaymentAlertLedger> = {
   schema: { table: TABLE.name, sql: alertsSchema },
   forOperator: ["listPaymentAlerts"],
   on: REACTIONS,
-  forgottenWithPayments: { table: TABLE.name, if: () => "TRUE" },
+  forgottenWithPayments: [{ table: TABLE.name, if: () => "TRUE" }],
   counted: {
     queries: {
       paymentAlerts: ({ schema }) => ({

@@ -3,7 +3,13 @@ import { startPostgres } from "../../../helpers/postgres.ts";
 import { startBeforeAll } from "../../../helpers/start-before-all.ts";
 import { testFolder } from "../../../helpers/test-folder.ts";
 import { TABLES } from "../../../store/differential/tables.ts";
-import { expectRefusal, otherParts, UNRELEASED_VERSIONS, unreleased } from "../../../store/refused-store.ts";
+import {
+  expectRefusal,
+  LACKS_TABLES,
+  otherParts,
+  UNRELEASED_VERSIONS,
+  unreleased,
+} from "../../../store/refused-store.ts";
 import { acceptId, claimCalls } from "../../../store/store-fixtures.ts";
 import { openReplica } from "../open-in-database.ts";
 
@@ -37,6 +43,13 @@ test("A database of an unreleased jobgate is refused by every command, and stays
   const state =
     "SELECT version, (SELECT count(*)::int FROM jobgate.job_calls) AS calls FROM jobgate.schema_version";
   expect(await postgres.query(url, state)).toEqual([{ version: UNRELEASED_VERSIONS.at(-1), calls: 1 }]);
+});
+
+test("A database that lacks tables of a part is refused by every command", async () => {
+  const url = await postgres.createDatabase();
+  await (await openReplica(url)).close();
+  await postgres.query(url, "DROP TABLE jobgate.channel_deposits, jobgate.channel_refunds");
+  await expectRefusal(url, LACKS_TABLES, await testFolder());
 });
 
 test("A database with rows of a part that the build lacks is refused by every command, until they are deleted", async () => {

@@ -6,7 +6,13 @@ import { openSqliteStore } from "../../../../src/store/sqlite/sqlite-store.ts";
 import { testFolder } from "../../../helpers/test-folder.ts";
 import { openTestStore } from "../../../helpers/test-store.ts";
 import { TABLES } from "../../differential/tables.ts";
-import { expectRefusal, otherParts, UNRELEASED_VERSIONS, unreleased } from "../../refused-store.ts";
+import {
+  expectRefusal,
+  LACKS_TABLES,
+  otherParts,
+  UNRELEASED_VERSIONS,
+  unreleased,
+} from "../../refused-store.ts";
 import { acceptId, claimCalls, encodeTestCall } from "../../store-fixtures.ts";
 
 test("A new file has every table, the first released version, and gives pages back", async () => {
@@ -43,6 +49,19 @@ test("A file of an unreleased jobgate is refused by every command, and stays as 
     await expectRefusal(`sqlite:${old}`, unreleased(version), isFirst ? folder : undefined);
     expect(before.equals(await readFile(old))).toBe(true);
   }
+  await stop();
+});
+
+test("A file that lacks tables of a part is refused by every command, and stays as it is", async () => {
+  const { store, path, stop } = await openTestStore({ encodeJobCall: encodeTestCall });
+  await store.close();
+  const file = openDriver(path);
+  file.exec("DROP TABLE channel_deposits; DROP TABLE channel_refunds");
+  file.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get([]);
+  file.close();
+  const before = await readFile(path);
+  await expectRefusal(`sqlite:${path}`, LACKS_TABLES, await testFolder());
+  expect(before.equals(await readFile(path))).toBe(true);
   await stop();
 });
 
