@@ -6,7 +6,7 @@ import { requestOffer, signV2Payment } from "../helpers/clients.ts";
 import { eventually } from "../helpers/eventually.ts";
 import type { Fault } from "../helpers/fault.ts";
 import { startFaultProxy } from "../helpers/http-proxy.ts";
-import { startPostgres } from "../helpers/postgres.ts";
+import { startPostgresPair } from "../helpers/postgres-standby.ts";
 import { makeRunnerClient, type RunnerClient } from "../helpers/runner-client.ts";
 import { startBeforeAll } from "../helpers/start-before-all.ts";
 import {
@@ -20,7 +20,7 @@ import {
 import { AMOUNT, startPaidParts } from "./paid-parts.ts";
 import { type Replica, startReplica, startRoamingRunner } from "./replicas.ts";
 
-/** How long replicas are killed, stopped and lied to about the time. */
+/** How long replicas are killed, stopped and lied to about the time, and their database hangs. */
 const FAULTS_SECS = Number(process.env.JOBGATE_HISTORY_SECS ?? 10);
 /** All that follows takes as long as in a short run. */
 const TIMEOUT_MS = FAULTS_SECS * 1_000 + 1_800_000;
@@ -31,12 +31,16 @@ const BETWEEN_FAULTS_MS = 300;
 const LEASE_SECS = 1;
 const AUTHORIZATION_SECS = 15;
 const HOUR_MS = 3_600_000;
+/** Longer than replicas wait for an answer to a COMMIT. */
+const HANG_MS = 6_000;
+/** Times that the primary waits for its standby, before it is killed and the standby takes its place. */
+const HANGS = Math.ceil(FAULTS_SECS / 30);
 const CLOCKS_MS = [HOUR_MS, -HOUR_MS, 90_000, 24 * HOUR_MS, -5_000, 0];
 const never = Number.POSITIVE_INFINITY;
 const now = () => performance.now();
 
 const parts = startBeforeAll(startPaidParts);
-const postgres = startBeforeAll(startPostgres);
+const postgres = startBeforeAll(startPostgresPair);
 /** Settles every second payment late, when its replica may be gone. */
 const facilitator = startBeforeAll(async () => {
   const proxy = await startFaultProxy({ target: parts.facilitator.url });
@@ -46,9 +50,8 @@ const facilitator = startBeforeAll(async () => {
   return proxy;
 });
 const shop = startBeforeAll(async () => {
-  const storeUrl = await postgres.createDatabase();
   const options = { leaseSecs: LEASE_SECS, facilitatorUrl: facilitator.url };
-  const replicas = await Promise.all([0, 1, 2].map(() => startReplica(parts, storeUrl, options)));
+  const replicas = await Promise.all([0, 1, 2].map(() => startReplica(parts, postgres.url, options)));
   return { replicas, stop: () => Promise.all(replicas.map((replica) => replica.stop())) };
 });
 
@@ -194,15 +197,25 @@ function onCall(call: JobCall): Promise<never> {
   return new Promise(() => {});
 }
 
-/** Kills, stops and misleads one replica after the other. @returns how often each was done */
+/**
+ * Kills, stops and misleads one replica after the other. Between that the primary hangs until the standby answers, and once
+ * it is replaced. @returns how often each was done
+ */
 async function causeFaults() {
-  const faults = { kills: 0, stops: 0, clocks: 0 };
+  const faults = { kills: 0, stops: 0, clocks: 0, hangs: 0, failOvers: 0 };
   const end = now() + FAULTS_SECS * 1_000;
-  for (let round = 0; round < 9 || now() < end; round++) {
-    const target = replica(round + Math.floor(round / 3));
-    if (round % 3 === 0) {
+  for (let round = 0; faults.failOvers === 0 || faults.kills < 3 || now() < end; round++) {
+    const target = replica(round + Math.floor(round / 4));
+    if (round % 4 === 0) {
       await target.setClock(CLOCKS_MS[faults.clocks++ % CLOCKS_MS.length] as number);
-    } else if (round % 3 === 1) {
+    } else if (round % 4 === 2 && faults.hangs < HANGS) {
+      faults.hangs++;
+      await postgres.standby.freeze(() => sleep(HANG_MS));
+    } else if (round % 4 === 2 && faults.failOvers === 0) {
+      faults.failOvers++;
+      await postgres.killPrimary();
+      await postgres.standby.promote();
+    } else if (round % 4 === 1) {
       faults.stops++;
       // Longer than a lease.
       await target.freeze(() => sleep(LEASE_SECS * 1_500));
@@ -223,7 +236,7 @@ async function totals(): Promise<unknown> {
 }
 
 it(
-  "Three replicas on one Postgres that are killed, stopped and told wrong times answer as one: each payment buys one job, each lease has one holder, and the queue loses nothing",
+  "Three replicas that are killed, stopped and told wrong times, on a Postgres that hangs and fails over, answer as one: each payment buys one job, each lease has one holder, and the queue loses nothing",
   async () => {
     const before = await parts.usdc.balanceOf(accounts.payTo.address);
     const over = new AbortController();

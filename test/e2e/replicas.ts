@@ -182,9 +182,9 @@ max_pending = 50000
 [runner]
 bind_address = "${terms.runner}"
 lease_secs = ${terms.leaseSecs}
-max_attempts = 100
+max_attempts = 1000
 retry_base_secs = 0.05
-retry_max_secs = 60
+retry_max_secs = 1
 [operator]
 bind_address = "${terms.operator}"
 [webhooks]

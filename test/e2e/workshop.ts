@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Folder outside of the sources, which keeps installed and built files for the next run. */
 export const WORKSHOP = join(ROOT, "node_modules/.cache/jobgate-examples");
-const BUILD_TIMEOUT_MS = 480_000;
+const BUILD_TIMEOUT_MS = 900_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 /** The native TypeScript compiler, which takes a third of the CPU of the one that ESLint needs. */
 export const TSC = join(ROOT, "node_modules/typescript-native/bin/tsc");

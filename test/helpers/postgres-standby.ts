@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { eventually } from "./eventually.ts";
 import { type Postgres, startPostgres } from "./postgres.ts";
+import { startPostgresProxy } from "./postgres-proxy.ts";
 
 /** The standby without which a Postgres server answers no COMMIT. */
 export interface SynchronousStandby {
@@ -43,5 +44,40 @@ export async function startSynchronousStandby(primary: Postgres, url: string): P
       await standby.query(own.href, "SELECT pg_promote()");
     },
     stop: () => standby.stop(),
+  };
+}
+
+/** A primary that jobgate reaches through a proxy, and its synchronous standby. */
+export interface PostgresPair {
+  /** URL of a database, with both servers. */
+  readonly url: string;
+  readonly standby: SynchronousStandby;
+  /** Ends the primary with SIGKILL, and its connections. */
+  killPrimary(): Promise<void>;
+  /** Keeps the primary's connections open without passing anything on. */
+  silencePrimary(): void;
+  stop(): Promise<void>;
+}
+
+export async function startPostgresPair(): Promise<PostgresPair> {
+  const primary = await startPostgres();
+  const url = await primary.createDatabase();
+  const standby = await startSynchronousStandby(primary, url);
+  const proxy = await startPostgresProxy(primary.port);
+  const { port } = new URL(proxy.urlOf(url));
+  const both = url.replace(/@[^/]*/, `@127.0.0.1:${port},127.0.0.1:${standby.port}`);
+  return {
+    url: `${both}?target_session_attrs=read-write`,
+    standby,
+    async killPrimary() {
+      await primary.kill("SIGKILL");
+      proxy.cut();
+    },
+    silencePrimary: () => proxy.setStalled(true),
+    async stop() {
+      await proxy.stop();
+      await standby.stop();
+      await primary.stop();
+    },
   };
 }
