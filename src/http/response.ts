@@ -50,11 +50,16 @@ export function jsonResponse(
   value: unknown,
   headers: OutgoingHttpHeaders = {},
 ): HttpResponse {
-  return {
-    status,
-    headers: { ...JSON_HEADERS, ...headers },
-    body: stringify(value) ?? "",
-  };
+  return jsonTextResponse(status, stringify(value) ?? "", headers);
+}
+
+/** Returns an answer as {@link jsonResponse} does. @param body JSON */
+export function jsonTextResponse(
+  status: number,
+  body: string,
+  headers: OutgoingHttpHeaders = {},
+): HttpResponse {
+  return { status, headers: { ...JSON_HEADERS, ...headers }, body };
 }
 
 export function textResponse(status: number, body: string): HttpResponse {

@@ -1,4 +1,3 @@
-import { encodePaymentRequiredHeader } from "@x402/core/http";
 import type { Network, PaymentRequired } from "@x402/core/types";
 import type { Clock } from "../../core/clock.ts";
 import { GatewayError } from "../../core/errors.ts";
@@ -9,6 +8,7 @@ import type { NonceLedger } from "../../store/contract/call-lookup.ts";
 import type { AccessTokens, PayerProof, ProofPurpose, ProvenPayer } from "../../x402/calls/access-tokens.ts";
 import type { AccountProof } from "../../x402/methods/method.ts";
 import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
+import { encodeHeader } from "../../x402/wire/payment-header.ts";
 import type { AccountContracts } from "./account-contracts.ts";
 import { contractQuestion, EVM_SIGN_IN, isEvmNetwork } from "./evm-sign-in.ts";
 import { LIFETIME_MS, SignInChallenges } from "./sign-in-challenges.ts";
@@ -79,7 +79,7 @@ export class SignIn implements PayerProof {
       })),
       extensions: this.challengeFor(this.#ownCalls),
     };
-    const headers = { "payment-required": encodePaymentRequiredHeader(required) };
+    const headers = { "payment-required": encodeHeader(required) };
     const code = "sign_in_required";
     return { ...jsonResponse(402, { ...required, code }, headers), refusal: code };
   }

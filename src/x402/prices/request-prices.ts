@@ -83,17 +83,18 @@ export class RequestPrice implements Price {
 
   /** Returns the offer that the request's refused payment answers, while the offer is open; otherwise new offers. */
   async offers(body: Uint8Array): Promise<readonly Offer[]> {
-    const { request, routes, prices, terms, seals, sealed, clock } = this.#of;
+    const { request, routes, prices, terms, sealed, clock } = this.#of;
     const paid = this.#paid && atTime(this.#paid, clock());
     if (paid !== undefined) return [paid];
-    const { offers, isOnlyShown } = await this.#offersNow(body);
-    const end = Math.ceil(clock() / 1000) + terms.ttlSecs;
     const { headers } = prices;
     const parts = { boundHeaders: routes.boundHeadersOf(request, this.policy), headers };
+    const hash = hashOf(request, body, parts);
+    const { offers, isOnlyShown } = await this.#offersNow(body, hash);
+    const end = Math.ceil(clock() / 1000) + terms.ttlSecs;
     return offers.map((offer) => {
       const { endSecs = end } = offer;
       const whole = { ...offer, digest: digestOf(offer, terms), endSecs };
-      return isOnlyShown ? sealed.sealForNone(whole) : seals.seal(whole, body, parts);
+      return isOnlyShown ? sealed.sealForNone(whole) : sealed.seal(whole, parts, hash);
     });
   }
 
@@ -119,16 +120,20 @@ export class RequestPrice implements Price {
     return { digest: digestOf(offer, terms) };
   }
 
-  async #offersNow(body: Uint8Array): Promise<{ offers: readonly Offer[]; isOnlyShown: boolean }> {
+  /** @param hash of the parts of the request that its price depends on, if it is known */
+  async #offersNow(
+    body: Uint8Array,
+    hash?: string,
+  ): Promise<{ offers: readonly Offer[]; isOnlyShown: boolean }> {
     const { prices, terms, clock } = this.#of;
-    const price = await prices.priceOf(this.#asked(body));
+    const price = await prices.priceOf(this.#asked(body, hash));
     if (price.endSecs !== undefined && !lastsLongEnough(price.endSecs, clock())) throw endsTooSoon();
     const offers = terms.offersAt(price);
     if (offers.length === 0) throw priceUnavailable("no token can be offered for it now");
     return { offers, isOnlyShown: price.isOnlyShown === true };
   }
 
-  #asked(body: Uint8Array): AskedRequest {
+  #asked(body: Uint8Array, hash?: string): AskedRequest {
     const { request, prices, routes, limits } = this.#of;
     const { method, path, query } = request;
     const boundHeaders = routes.boundHeadersOf(request, this.policy);
@@ -137,12 +142,12 @@ export class RequestPrice implements Price {
       client: limits.clientOf(request),
       headerValues: (name) => request.headerValues(name),
       params: routes.paramsOf(request),
-      hash: hashOf(request, body, { boundHeaders, headers: prices.headers }),
+      hash: hash ?? hashOf(request, body, { boundHeaders, headers: prices.headers }),
     };
   }
 }
 
-/** Seals the offers for one request, and finds a sealed offer in its payment. A sealed offer stays payable when the job's price changes. */
+/** Finds a sealed offer in the payment of a request. A sealed offer stays payable when the job's price changes. */
 export class RequestSeals {
   readonly #of: {
     readonly request: JobRequest;
@@ -159,11 +164,6 @@ export class RequestSeals {
     readonly clock: Clock;
   }) {
     this.#of = of;
-  }
-
-  seal(offer: Offer, body: Uint8Array, parts: HashedParts): Offer {
-    const { request, sealed } = this.#of;
-    return sealed.seal(offer, parts, hashOf(request, body, parts));
   }
 
   /**

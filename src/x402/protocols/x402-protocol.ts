@@ -1,9 +1,9 @@
-import { encodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired } from "@x402/core/types";
+import { stringify } from "lossless-json";
 import type { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
 import { type HttpRequest, type JobRequest, prefersHtml } from "../../http/request.ts";
-import { type HttpResponse, jsonResponse } from "../../http/response.ts";
+import { type HttpResponse, jsonTextResponse } from "../../http/response.ts";
 import type { JobDescriptions } from "../jobs/job-descriptions.ts";
 import type { Methods } from "../methods/methods.ts";
 import type { SettlementSummary, UnpaidRequest } from "../purchase/checkout.ts";
@@ -15,6 +15,16 @@ import { type JobDescription, type Offer, toRequirements } from "../wire/offer.t
 import { carriesPayment, encodeHeader, readPayment, versionOf } from "../wire/payment-header.ts";
 import type { Versions, WireVersion } from "../wire/version.ts";
 import type { Pages, PaymentProtocol } from "./protocol.ts";
+
+type Refused = Pick<PaymentRefusal, "code" | "status" | "message" | "headers" | "details" | "offers">;
+
+/** An error is created once for all requests without a payment, because its stack costs time. */
+const UNPAID = paymentRequired([]);
+
+function unpaid(offers: readonly Offer[]): Refused {
+  const { code, status, message, headers, details } = UNPAID;
+  return { code, status, message, headers, details, offers };
+}
 
 /** x402 over HTTP: `PAYMENT-SIGNATURE`, and the headers of other versions. */
 export class X402Protocol implements PaymentProtocol {
@@ -66,14 +76,10 @@ export class X402Protocol implements PaymentProtocol {
     const added = await this.#extensions.ofOffers(offers);
     const ofRequest = this.#accesses.flatMap((access) => access.extensionsFor(request, job) ?? []);
     if (ofRequest.length > 0)
-      return this.#paymentRequiredResponse(
-        paymentRequired(offers),
-        job,
-        Object.assign({}, added, ...ofRequest),
-      );
+      return this.#paymentRequiredResponse(unpaid(offers), job, Object.assign({}, added, ...ofRequest));
     let shown = this.#paymentRequired.get(offers);
     if (shown === undefined || shown.added !== added) {
-      shown = { answer: this.#paymentRequiredResponse(paymentRequired(offers), job, added), added };
+      shown = { answer: this.#paymentRequiredResponse(unpaid(offers), job, added), added };
       this.#paymentRequired.set(offers, shown);
     }
     return shown.answer;
@@ -100,7 +106,7 @@ export class X402Protocol implements PaymentProtocol {
     return versionOf(request, versions) ?? versions.current;
   }
 
-  #paymentRequiredResponse(refusal: PaymentRefusal, job: JobKey, added: object): HttpResponse {
+  #paymentRequiredResponse(refusal: Refused, job: JobKey, added: object): HttpResponse {
     const details = { ...chargedNothing(refusal.code), ...refusal.details };
     const description = this.#descriptions.withOffers(job, refusal.offers);
     const extensions = { ...description.extensions, ...added };
@@ -127,7 +133,7 @@ function settlementHeaders(
  * @param details further fields of the body
  */
 export function paymentRequiredResponse(
-  { code, status, message, headers, offers }: PaymentRefusal,
+  { code, status, message, headers, offers }: Omit<Refused, "details">,
   job: JobDescription,
   details: Readonly<Record<string, unknown>>,
   { added }: Pick<Versions, "added">,
@@ -145,10 +151,18 @@ export function paymentRequiredResponse(
     accepts: offers.flatMap((offer) => version.requirementsOf(offer, job) ?? []),
   }));
   const body = inOthers.find(({ accepts }) => accepts.length > 0) ?? required;
-  const response = jsonResponse(
-    status,
-    { ...body, code, ...details },
-    { "payment-required": encodePaymentRequiredHeader(required), ...headers },
-  );
+  const response = jsonTextResponse(status, jsonOf({ ...body, code, ...details }, details), {
+    "payment-required": encodeHeader(required),
+    ...headers,
+  });
   return { ...response, refusal: code };
+}
+
+/** Only details can have numbers of any length. All other JSON is written by the engine, which is faster. */
+function jsonOf(
+  value: Readonly<Record<string, unknown>>,
+  details: Readonly<Record<string, unknown>>,
+): string {
+  const isPlain = Object.values(details).every((one) => typeof one === "string" || typeof one === "boolean");
+  return isPlain ? JSON.stringify(value) : (stringify(value) as string);
 }
