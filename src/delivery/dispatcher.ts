@@ -137,9 +137,16 @@ export class Dispatcher {
     this.#rounds.start();
   }
 
-  /** Opens a stream. @returns undefined while streams are being ended */
+  /**
+   * Opens a stream. A stream that reserves jobs ends the streams of runners that name these jobs. Their leases stay valid.
+   * @returns undefined while streams are being ended
+   */
   subscribe(request: SubscribeRequest, sink: CallSink): Subscription | undefined {
     if (this.#ending) return undefined;
+    if (request.reserves)
+      for (const other of this.#streams)
+        for (const lease of other.endForReserved(request.jobIds, request.subscriber))
+          this.#letGo(lease, { excused: true });
     const subscription = new Subscription({
       request,
       sink,

@@ -39,11 +39,15 @@ export function openStream(
 function refuseReserved({ jobIds }: SubscribeRequest, dispatcher: Dispatcher): void {
   for (const { reserves, subscriber, jobIds: reserved } of dispatcher.report()) {
     const jobId = reserves ? reserved.find((id) => jobIds.includes(id)) : undefined;
-    if (jobId !== undefined)
-      throw new InvalidRequestError(
-        `job_ids has ${jobId}, a job of ${subscriber}, which no runner gets: leave it out.`,
-      );
+    if (jobId !== undefined) throw reservedJob(jobId, subscriber);
   }
+}
+
+/** Error that ends and refuses streams which name a job that another stream reserves. */
+export function reservedJob(jobId: bigint, subscriber: string): InvalidRequestError {
+  return new InvalidRequestError(
+    `job_ids has ${jobId}, a job of ${subscriber}, which no runner gets: leave it out.`,
+  );
 }
 
 /** Error that ends streams and refuses new streams. */

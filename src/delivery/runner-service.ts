@@ -21,7 +21,7 @@ import type { MessageListener } from "../grpc/message-reader.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { encodeDelivery } from "./job-call-codec.ts";
 import type { LeaseRequests } from "./lease-requests.ts";
-import { openStream, shuttingDown } from "./open-stream.ts";
+import { openStream, reservedJob, shuttingDown } from "./open-stream.ts";
 import { InvalidRequestError, readSubscribe } from "./runner-requests.ts";
 import type { CallSink } from "./subscription.ts";
 
@@ -110,6 +110,8 @@ export class RunnerServiceHandlers {
         write: (claimed, onWritten) =>
           call.write(encodeDelivery(claimed, this.#dispatcher.leaseMs), onWritten),
         endForShutdown: () => call.end(this.#grpcStatus(shuttingDown(), call)),
+        endForReserved: (jobId, subscriber) =>
+          call.end(this.#grpcStatus(reservedJob(jobId, subscriber), call)),
       };
       openStream(call, { request, sink, dispatcher: this.#dispatcher, logger: this.#logger });
     } catch (error) {

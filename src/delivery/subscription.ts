@@ -35,6 +35,11 @@ export interface CallSink {
   write(call: ClaimedCall, onWritten: () => void): boolean;
   /** Ends the stream because this process shuts down. */
   endForShutdown(): void;
+  /**
+   * Ends the stream because another stream reserves a job that it names. Undefined for runners in this process, whose
+   * streams follow the configuration.
+   */
+  endForReserved?(jobId: bigint, subscriber: string): void;
 }
 
 /** An open stream as the operator sees it. */
@@ -85,8 +90,8 @@ export class Subscription {
   #reserved = false;
   #blocked = false;
   #closed = false;
-  /** Set at shutdown while the stream stays open for its last JobCalls. */
-  #endsWhenEmpty = false;
+  /** Ends the stream. Set while the stream stays open for its last JobCalls. */
+  #endWhenEmpty: (() => void) | undefined;
 
   constructor(options: {
     readonly request: SubscribeRequest;
@@ -202,17 +207,33 @@ export class Subscription {
   }
 
   /**
-   * Delivers nothing more. Ends the stream, at once or with its last JobCall.
+   * Ends the stream as {@link CallSink.endForShutdown} does, at once or with its last JobCall.
    * @returns leases whose JobCalls were not written
    */
   shutDown(): OutLease[] {
+    return this.#end(() => this.#sink.endForShutdown());
+  }
+
+  /**
+   * Ends the stream if it names a job that another stream reserves, at once or with its last JobCall.
+   * @returns leases whose JobCalls were not written
+   */
+  endForReserved(reserved: readonly bigint[], subscriber: string): OutLease[] {
+    const { jobIds, reserves = false } = this.#request;
+    const jobId = reserves ? undefined : reserved.find((id) => jobIds.includes(id));
+    if (jobId === undefined || this.#closed || this.#sink.endForReserved === undefined) return [];
+    return this.#end(() => this.#sink.endForReserved?.(jobId, subscriber));
+  }
+
+  /** Delivers nothing more. @returns leases whose JobCalls were not written */
+  #end(end: () => void): OutLease[] {
     if (this.#sink.carriesOutcomes !== true) {
       const { unwritten } = this.close();
-      this.#sink.endForShutdown();
+      end();
       return unwritten;
     }
     this.#closed = true;
-    this.#endsWhenEmpty = true;
+    this.#endWhenEmpty = end;
     const unwritten = [...this.#waiting.keys()];
     this.#waiting.clear();
     this.#endIfEmpty();
@@ -225,7 +246,7 @@ export class Subscription {
    */
   close(): { written: OutLease[]; unwritten: OutLease[] } {
     this.#closed = true;
-    this.#endsWhenEmpty = false;
+    this.#endWhenEmpty = undefined;
     const unwritten = [...this.#waiting.keys()];
     const written = [...this.#out].filter((lease) => !this.#waiting.has(lease));
     for (const lease of this.#out) lease.holder = undefined;
@@ -235,9 +256,10 @@ export class Subscription {
   }
 
   #endIfEmpty(): void {
-    if (!this.#endsWhenEmpty || this.#out.size > 0) return;
-    this.#endsWhenEmpty = false;
-    this.#sink.endForShutdown();
+    const end = this.#endWhenEmpty;
+    if (end === undefined || this.#out.size > 0) return;
+    this.#endWhenEmpty = undefined;
+    end();
   }
 
   #isTaken(): boolean {

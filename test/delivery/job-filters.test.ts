@@ -97,7 +97,7 @@ describe("A reserved job", () => {
 
   test("Its calls go only to streams that reserve it, and to all once the reservation has ended", async () => {
     const { accept, connect, server } = await startDelivery();
-    const named = await connect().subscribe({ maxInFlight: 10, jobIds: [JOB, OTHER] });
+    const named = await connect().subscribe({ maxInFlight: 10, jobIds: [OTHER] });
     const { taken, sink } = openSink();
     const reserving = server.dispatcher.subscribe(request, sink) as Subscription;
     const all = await connect().subscribe({ maxInFlight: 10 });
@@ -117,6 +117,28 @@ describe("A reserved job", () => {
     await connect().subscribe({ jobIds: [OTHER] });
     server.dispatcher.unsubscribe(reserving);
     await connect().subscribe({ jobIds: [JOB] });
+  });
+
+  test("A stream that names it ends once another stream reserves it, and its runner can still finish its calls", async () => {
+    const { accept, connect, server } = await startDelivery();
+    const runner = connect();
+    const [named, other] = [
+      await runner.subscribe({ maxInFlight: 2, jobIds: [OTHER, JOB] }),
+      await runner.subscribe({ maxInFlight: 2, jobIds: [OTHER] }),
+    ];
+    const callId = await accept({ jobId: JOB });
+    await until(() => named.calls.length === 1);
+    const { sink, taken } = openSink();
+    server.dispatcher.subscribe(request, sink);
+    expect(await named.ended).toMatchObject({
+      code: status.INVALID_ARGUMENT,
+      details: expect.stringContaining("7, a job of part"),
+    });
+    expect(await runner.ack(named.calls[0] as JobCall)).toEqual([LeaseStatus.DONE]);
+    expect(taken).not.toContain(callId);
+    const next = await accept({ jobId: OTHER });
+    await until(() => other.calls.length === 1);
+    expect(idsOf(other.calls)).toEqual([next]);
   });
 
   test("Its calls wait if no stream reserves it, until it is reserved no more", async () => {

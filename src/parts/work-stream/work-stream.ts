@@ -3,7 +3,7 @@ import { status } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { Dispatcher } from "../../delivery/dispatcher.ts";
 import { type LeaseMessage, type LeaseRequests, leaseCount } from "../../delivery/lease-requests.ts";
-import { openStream, shuttingDown } from "../../delivery/open-stream.ts";
+import { openStream, reservedJob, shuttingDown } from "../../delivery/open-stream.ts";
 import {
   InvalidRequestError,
   RUNNER_LIMITS,
@@ -90,6 +90,10 @@ class WorkStream implements CallSink, MessageListener {
 
   endForShutdown(): void {
     this.#endOnceAnswered(this.#statusOf(shuttingDown()));
+  }
+
+  endForReserved(jobId: bigint, subscriber: string): void {
+    this.#endOnceAnswered(this.#statusOf(reservedJob(jobId, subscriber)));
   }
 
   /** Reads a message, and applies its parts that are about the stream itself. */

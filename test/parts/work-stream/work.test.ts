@@ -252,3 +252,19 @@ test("A stream that names a job which another stream reserves is refused", async
   await expect(connect().work({ jobIds: [7n] })).rejects.toThrow("job_ids has 7, a job of own");
   await connect().work({ jobIds: [8n] });
 });
+
+test("A stream ends with its last JobCall once another stream reserves a job that it names", async () => {
+  const { accept, connect, server } = await startWorkDelivery();
+  const stream = await connect().work({ jobIds: [7n, 8n], maxInFlight: 1 });
+  await accept({ jobId: 8n });
+  await until(() => stream.calls.length === 1);
+  const request = { subscriber: "own", maxInFlight: 1, jobIds: [7n], ackOnSend: false, reserves: true };
+  server.dispatcher.subscribe(request, { write: () => true, endForShutdown: () => undefined });
+  await accept({ jobId: 8n });
+  expect((await stream.ask({ acks: stream.calls.map(named) })).acks).toEqual([DONE]);
+  expect(await stream.ended).toMatchObject({
+    code: status.INVALID_ARGUMENT,
+    details: expect.stringContaining("job_ids has 7, a job of own"),
+  });
+  expect(stream.calls).toHaveLength(1);
+});
