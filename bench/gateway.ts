@@ -26,7 +26,7 @@ const NO_FACILITATOR: PaymentTarget = {
   tokenVersion: "2",
 };
 
-interface GatewayOptions {
+export interface GatewayOptions {
   /** URL of the store; default: a new SQLite file. */
   readonly store?: string;
   /** Default: none, so that nothing can be paid. */

@@ -1,4 +1,5 @@
 import type { JobCall } from "../src/gen/jobgate/v1/runner_pb.ts";
+import type { Jobgate } from "../test/helpers/jobgate-process.ts";
 import { startTree } from "./gateway.ts";
 import { LightRunner } from "./light-runner.ts";
 import { BUSY_SHARE, cpuSeconds, withBaseline } from "./load.ts";
@@ -41,14 +42,29 @@ interface Turn {
   readonly ownCpuSeconds: number;
 }
 
-/** Measures whole jobs (HTTP, store, stream or push, ack) beside bare HTTP and the same delivery without a store. */
-export async function benchJobs(trees: readonly Tree[]): Promise<readonly Figure[]> {
+/**
+ * Measures whole jobs (HTTP, store, stream or push, ack) beside bare HTTP and the same delivery without a store.
+ * @param newDatabase makes the databases of the gateways, which also run in pairs then: one is sent the requests, the
+ *   other has the runner. Default: SQLite
+ */
+export async function benchJobs(
+  trees: readonly Tree[],
+  newDatabase?: () => Promise<string>,
+): Promise<readonly Figure[]> {
   const figures: Figure[] = [];
   const rows: Record<string, string | number>[] = [];
   const target = await PushedRunner.start();
   const use = async ([http = "", runnerAddress = ""]: readonly string[], pid: number) => {
     const endpoints = pushing(target);
-    const gateways = await Promise.all(trees.map((tree) => startTree(tree, { endpoints })));
+    const gateways: { name: string; jobgate: Jobgate; runner: Jobgate }[] = [];
+    for (const tree of trees) {
+      for (const replicas of newDatabase === undefined ? [1] : [1, 2]) {
+        const options = { endpoints, ...(newDatabase && { store: await newDatabase() }) };
+        const { jobgate } = await startTree(tree, options);
+        const runner = replicas === 1 ? jobgate : (await startTree(tree, options)).jobgate;
+        gateways.push({ name: replicas === 1 ? tree.name : `${tree.name}, 2 replicas`, jobgate, runner });
+      }
+    }
     const contestants = [
       {
         name: "no store",
@@ -59,10 +75,11 @@ export async function benchJobs(trees: readonly Tree[]): Promise<readonly Figure
           pid,
         },
       },
-      ...gateways.map(({ name, jobgate }) => ({
+      ...gateways.map(({ name, jobgate, runner }) => ({
         name,
         gateway: {
-          ...jobgate,
+          pid: jobgate.pid,
+          runnerAddress: runner.runnerAddress,
           webhookUrl: `${jobgate.webhooksUrl}/hooks/bench`,
           pushedUrl: `${jobgate.webhooksUrl}${PUSHED_PATH}`,
         },
@@ -98,7 +115,9 @@ export async function benchJobs(trees: readonly Tree[]): Promise<readonly Figure
         }
       }
     } finally {
-      await Promise.all(gateways.map(({ jobgate }) => jobgate.stop()));
+      await Promise.all(
+        gateways.flatMap(({ jobgate, runner }) => [...new Set([jobgate, runner])]).map((one) => one.stop()),
+      );
     }
   };
   try {

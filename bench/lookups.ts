@@ -7,7 +7,7 @@ import type { Store } from "../src/store/store.ts";
 import { percentile } from "./load.ts";
 import type { Tree } from "./trees.ts";
 
-const PAYMENTS = 300_000;
+const PAYMENTS = 1_000_000;
 const IN_FLIGHT = 8;
 const SECONDS = 4;
 const DAY_MS = 86_400_000;

@@ -5,7 +5,7 @@ import { startAnvil } from "../test/helpers/anvil.ts";
 import { startFacilitator } from "../test/helpers/facilitator.ts";
 import type { Jobgate } from "../test/helpers/jobgate-process.ts";
 import { deployUsdc } from "../test/helpers/usdc.ts";
-import { type PaymentTarget, startTree } from "./gateway.ts";
+import { type GatewayOptions, type PaymentTarget, startTree } from "./gateway.ts";
 import { cpuSeconds, percentile } from "./load.ts";
 import { agent, askOffer, exchange, type Purchase, pay, perSecond, signPayments } from "./payments.ts";
 import type { Figure } from "./summary.ts";
@@ -67,10 +67,13 @@ export async function startEvm() {
   return {
     anvil,
     payments,
-    /** @param settlesItself with a key of its own, in place of the facilitator */
-    async measureOne(tree: Tree, settlesItself: boolean): Promise<Figures> {
+    /**
+     * @param settlesItself with a key of its own, in place of the facilitator
+     * @param storeOf names the store
+     */
+    async measureOne(tree: Tree, settlesItself: boolean, storeOf: Pick<GatewayOptions, "store"> = {}) {
       const key = settlesItself ? await localSettler({ anvil, rpcUrl: outside.rpc.url }) : {};
-      const { jobgate } = await startTree(tree, { payments: { ...timed, ...key } });
+      const { jobgate } = await startTree(tree, { payments: { ...timed, ...key }, ...storeOf });
       try {
         const offer = await askOffer(jobOf(jobgate.x402Url));
         return await measureOne({ jobgate, sign: (count) => signPayments(offer, count) }, outside);
@@ -164,8 +167,13 @@ export const rowOf = (name: string, { whole, own, ownLate, cpu }: Figures) => ({
 });
 
 /** Without the proxies, whose work would count as jobgate's. Median of rounds, because the machine's speed drifts. */
-async function measureMany(name: string, tree: Tree, payments: PaymentTarget) {
-  const { jobgate } = await startTree(tree, { payments });
+export async function measureMany(
+  name: string,
+  tree: Tree,
+  payments: PaymentTarget,
+  storeOf: Pick<GatewayOptions, "store"> = {},
+) {
+  const { jobgate } = await startTree(tree, { payments, ...storeOf });
   try {
     const purchase = jobOf(jobgate.x402Url);
     const offer = await askOffer(purchase);
