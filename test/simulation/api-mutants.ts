@@ -31,6 +31,7 @@ export const API_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "an answer that broke off is taken for the whole",
+    parts: ["an API that is sold"],
     seed: 57,
     file: "parts/outbound/http-client.ts",
     ...{
@@ -40,6 +41,7 @@ export const API_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "all of a long answer is kept that is not charged",
+    parts: ["an API that is sold"],
     seed: 1,
     file: "parts/apis/api-runner.ts",
     ...{ from: "Math.min(maxResultBytes, UNCHARGED_BYTES)", to: "maxResultBytes" },

@@ -65,7 +65,7 @@ export const CHANNEL_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a call is sold although its deposit is not made",
     parts,
-    seed: 13,
+    seed: 69,
     file: METHOD,
     from: 'return voucher.deposit === undefined ? { settlement: settlementOf(voucher, amount) } : "unpaid";',
     to: "return { settlement: settlementOf(voucher, amount) };",
@@ -73,7 +73,7 @@ export const CHANNEL_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a deposit is taken for made before its chain shows it",
     parts,
-    seed: 13,
+    seed: 44,
     file: METHOD,
     from: 'journalledVoucher(intent).deposit === undefined ? { kind: "paid", transaction: "" } : undefined',
     to: '({ kind: "paid", transaction: "" })',

@@ -11,15 +11,17 @@ export const OFTEN = 0.08;
 export const DISK_MUTANTS: readonly WorldMutant[] = [
   {
     name: "commits are left to the system's cache",
+    seed: 139,
     ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 0 }' },
   },
   {
     name: "only checkpoints are synced",
-    seed: 4,
+    seed: 55,
     ...{ file: OPEN, from: '{ name: "synchronous", value: 2 }', to: '{ name: "synchronous", value: 1 }' },
   },
   {
     name: "checkpoints are not synced",
+    seed: 112,
     file: CONNECTION,
     ...{
       from: "const readVersion = database",
@@ -28,12 +30,12 @@ export const DISK_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the database has a journal in memory",
-    seed: 4,
+    seed: 14,
     ...{ file: OPEN, from: 'value: "wal"', to: 'value: "memory"' },
   },
   {
     name: "a commit that failed is answered as done",
-    seed: 3,
+    seed: 18,
     file: TRANSACTION,
     ...{
       from: "isRunning = false;\n    commit(database);",
@@ -42,7 +44,7 @@ export const DISK_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a commit is answered before it is made",
-    seed: 3,
+    seed: 15,
     file: TRANSACTION,
     ...{
       from: "isRunning = false;\n    commit(database);",
@@ -51,6 +53,7 @@ export const DISK_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a start trusts the log that it finds",
+    seed: 14,
     syncFailure: OFTEN,
     ...{ file: CONNECTION, from: "makeLogDurable(role.path);", to: "" },
   },

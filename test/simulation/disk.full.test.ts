@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { howMany } from "../helpers/how-many.ts";
 import { DISK_MUTANTS, OFTEN } from "./disk-mutants.ts";
 import { describeRun, firstBroken, openSeeds, type Seeds, seedsFrom } from "./seeds.ts";
+import { testWorldMutants } from "./world-mutant-tests.ts";
 
 const HAS_DISK = { hasDisk: true };
-/** Worlds that are tried from a mutant's seed on: after other changes, its seed may make another world. */
-const MOST_SEEDS = 150;
 
 describe("A simulated world whose disk fails", () => {
   let seeds: Seeds;
@@ -33,11 +32,8 @@ describe("A simulated world whose disk fails", () => {
   });
 });
 
-describe("Without one of its guards the gateway loses something in some world whose disk fails:", () => {
-  it.each(DISK_MUTANTS)("$name", async (mutant) => {
-    const seeds = await openSeeds(mutant, { ...HAS_DISK, syncFailure: mutant.syncFailure });
-    const broken = await firstBroken(seeds, seedsFrom(mutant.seed ?? 1, MOST_SEEDS));
-    seeds.close();
-    expect(broken?.broken).toMatch(/[a-z]/);
-  });
+testWorldMutants(DISK_MUTANTS, {
+  found: "the gateway loses something in some world whose disk fails",
+  options: HAS_DISK,
+  mostSeeds: 150,
 });

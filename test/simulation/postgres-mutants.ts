@@ -10,16 +10,20 @@ const ROWS = `${BATCH}/module-rows.ts`;
 export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a commit is taken for made although its answer was lost",
+    parts: ["webhooks"],
     seed: 11,
     ...{ file: COMMIT, from: "if (!committed) throw attempt.error;", to: "" },
   },
   {
     name: "a batch is not noted",
-    seed: 1,
+    parts: [],
+    seed: 192,
     ...{ file: COMMIT, from: "sql.run(NOTE_BATCH, [id, isNoted]),", to: "" },
   },
   {
     name: "a payment that was begun elsewhere begins again",
+    parts: [],
+    seed: 107,
     ...{ file: PAYMENTS, from: "if (written.length !== this.#begun.length)", to: "if (written.length < 0)" },
   },
   {
@@ -33,7 +37,8 @@ export const POSTGRES_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "JobCalls are read without their locks",
-    seed: 2,
+    parts: ["long work"],
+    seed: 16,
     file: `${BATCH}/call-rows.ts`,
     ...{ from: "ORDER BY call_id FOR UPDATE`", to: "ORDER BY call_id`" },
   },

@@ -1,11 +1,10 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { howMany } from "../helpers/how-many.ts";
 import { POSTGRES_MUTANTS } from "./postgres-mutants.ts";
 import { describeRun, firstBroken, openSeeds, seedsFrom } from "./seeds.ts";
+import { testWorldMutants } from "./world-mutant-tests.ts";
 
 const HAS_POSTGRES = { hasPostgres: true };
-/** Worlds that are tried for a mutant. */
-const MOST_SEEDS = 30;
 
 it("Every run of many worlds whose gateways share a Postgres keeps the laws of money", async () => {
   const seeds = await openSeeds(undefined, HAS_POSTGRES);
@@ -23,12 +22,8 @@ it("Every run of many worlds with order and limits keeps the laws, on SQLite and
   }
 });
 
-describe("Without one of its guards the Postgres store breaks a law in some world:", () => {
-  it.each(POSTGRES_MUTANTS)("$name", async (mutant) => {
-    const seeds = await openSeeds(mutant, { ...HAS_POSTGRES, parts: mutant.parts });
-    const named = mutant.seed === undefined ? [] : [mutant.seed];
-    const broken = await firstBroken(seeds, [...named, ...seeds.smallestFirst(MOST_SEEDS)]);
-    seeds.close();
-    expect(broken?.broken).toMatch(/[a-z]/);
-  });
+testWorldMutants(POSTGRES_MUTANTS, {
+  found: "the Postgres store breaks a law in some world",
+  options: HAS_POSTGRES,
+  mostSeeds: 30,
 });

@@ -20,6 +20,7 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a sealed offer is paid at another job",
+    parts: ["prices by what is asked"],
     seed: 79,
     ...{
       file: REQUESTS,
@@ -29,12 +30,14 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a sealed offer is paid after its end",
+    parts: ["prices by what is asked"],
     seed: 1,
     ...{ file: REQUESTS, from: "const { endSecs = end } = offer;", to: "const { endSecs } = offer;" },
   },
   {
     name: "the amount of a sealed offer is not compared",
-    seed: 84,
+    parts: ["prices by what is asked"],
+    seed: 14,
     file: REQUESTS,
     ...{
       from: "this.#paid = sealed;\n      return matchOffer(payment, [sealed], clock());",
@@ -79,12 +82,14 @@ export const PRICE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a pricer asks more than the operator allows",
+    parts: ["prices by what is asked"],
     seed: 43,
     file: "parts/request-prices/pricer-answer.ts",
     ...{ from: 'if (data.price > max) return none("its price is above max");', to: "" },
   },
   {
     name: "a price that was signed for another body is asked for",
+    parts: ["a pricing engine"],
     seed: 1,
     file: "parts/pricing-engine/engine-quotes.ts",
     ...{ from: "quote.inputsHash !== inputsHash", to: "quote.inputsHash === inputsHash.slice(2)" },

@@ -6,32 +6,38 @@ const MPP_PROTOCOL = "parts/mpp/mpp-protocol.ts";
 export const PROTOCOL_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a challenge that was made elsewhere is taken",
-    seed: 14,
+    parts: ["more protocols"],
+    seed: 72,
     ...{ file: MPP_PROTOCOL, from: "if (!challenges.isOwn(challenge))", to: "if (false)" },
   },
   {
     name: "a challenge that has ended is taken",
-    seed: 16,
+    parts: ["more protocols"],
+    seed: 14,
     ...{ file: MPP_PROTOCOL, from: "if (challenges.hasExpired(challenge))", to: "if (false)" },
   },
   {
     name: "a challenge is taken for another job",
-    seed: 14,
+    parts: ["more protocols"],
+    seed: 55,
     ...{ file: MPP_PROTOCOL, from: "if (asked.job !== method.jobText(job))", to: "if (false)" },
   },
   {
     name: "a challenge is taken for another body",
-    seed: 14,
+    parts: ["more protocols"],
+    seed: 16,
     ...{ file: MPP_PROTOCOL, from: " && challenge.digest !== digestOf(body)", to: " && false" },
   },
   {
     name: "a payment has another nonce than its challenge",
-    seed: 14,
+    parts: ["more protocols"],
+    seed: 16,
     ...{ file: MPP_PROTOCOL, from: "if (bound !== undefined && bound !== nonce)", to: "if (false)" },
   },
   {
     name: "a credential names another payer",
-    seed: 14,
+    parts: ["more protocols"],
+    seed: 15,
     ...{ file: MPP_PROTOCOL, from: "if (source !== undefined && source", to: "if (source === '' && source" },
   },
 ];

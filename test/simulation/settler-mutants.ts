@@ -10,6 +10,8 @@ const REFUND_RULES = "parts/refunds/store/rules.ts";
 export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a transaction is broadcast before it is journalled",
+    parts: [],
+    seed: 15,
     file: SENDER,
     from: 'await this.#write("signed", () => journal.signTransactions(network, owner, signed));',
     to: 'this.#write("signed", () => journal.signTransactions(network, owner, signed)).catch(() => undefined);',
@@ -23,7 +25,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   {
     name: "bytes that were replaced count as another's",
     parts: [],
-    seed: 1,
+    seed: 31,
     ...{
       file: SENT,
       from: "return [signed.hash, ...signed.earlierHashes.toReversed()];",
@@ -32,7 +34,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a block that was replaced counts as final",
-    parts: [],
+    parts: ["webhooks"],
     seed: 28,
     ...{
       file: SENT,
@@ -63,6 +65,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund without a receipt has failed",
+    parts: [],
     seed: 86,
     file: "parts/refunds/refund-outcome.ts",
     from: 'if (receipt?.status !== "success" ||',
@@ -80,6 +83,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund that is being sent is declined",
+    parts: [],
     seed: 12,
     ...{
       file: REFUND_RULES,
@@ -95,17 +99,20 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "no refund is owed for a dead letter",
+    parts: [],
     seed: 86,
     ...{ file: REFUNDS, from: 'payment.on_failure === "keep"', to: 'payment.on_failure !== "ask"' },
   },
   {
     name: "a refund that is sent stays owed",
+    parts: [],
     seed: 86,
     file: REFUNDS,
     ...{ from: "return toRefund(change(commit, before, row));", to: "return toRefund(row);" },
   },
   {
     name: "the fee of a transaction that reverted is not booked",
+    parts: [],
     seed: 15,
     file: "parts/transactions/store/rules.ts",
     ...{
@@ -115,6 +122,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a settled payment is not booked",
+    parts: [],
     seed: 14,
     ...{
       file: BOOKS,
@@ -130,6 +138,7 @@ export const SETTLER_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a refund is not booked",
+    parts: [],
     seed: 86,
     ...{ file: REFUNDS, from: 'end.state === "sent") noteSent', to: 'end.state === "unsigned") noteSent' },
   },

@@ -18,6 +18,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a search on Solana finds what is not finalized",
     parts,
+    seed: 1,
     ...{
       file: EVIDENCE,
       from: '...search, commitment: "finalized"',
@@ -26,8 +27,8 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the transaction of another payment on Solana counts",
-    seed: 45,
     parts,
+    seed: 45,
     ...{
       file: EVIDENCE,
       from: "if (named?.final?.messageHash === intent.key.nonce)",
@@ -36,8 +37,8 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a block on Solana counts as final although a fork may replace it",
-    seed: 37,
     parts,
+    seed: 37,
     ...{
       file: DECIDED,
       from: 'found.kind === "open" || (found.kind === "paid" && found.mayBeReplaced)',
@@ -58,6 +59,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a confirmed transaction of another payment on Solana counts",
     parts,
+    seed: 1,
     ...{
       file: EVIDENCE,
       from: "named?.early?.messageHash === intent.key.nonce &&",

@@ -26,7 +26,8 @@ const CALL_ROWS = "store/sqlite/operations/call-rows.ts";
 export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the newest block counts as confirmed",
-    seed: 79,
+    parts: [],
+    seed: 165,
     ...{ file: EVIDENCE, from: "head - (this.#confirmations - 1n)", to: "head" },
   },
   {
@@ -37,13 +38,15 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "the job of a payment that is not settled runs",
-    seed: 79,
+    parts: [],
+    seed: 37,
     file: PAYMENTS,
     ...{ from: 'beginsReady(intent) ? "ready" : "held"', to: '"ready"' },
   },
   {
     name: "the job of a settled payment stays held",
-    seed: 79,
+    parts: [],
+    seed: 55,
     ...{ file: ROWS, from: "this.#queueCall.run([at, call_id]);", to: "" },
   },
   {
@@ -66,7 +69,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a yes that the chain does not show counts",
-    seed: 79,
+    parts: [],
+    seed: 18,
     file: ATTEMPTS,
     ...{
       from: "success === undefined || this.#parts.evidence.isRequired(payment.key)",
@@ -75,7 +79,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a charge is accepted although nothing is settled",
-    seed: 79,
+    parts: [],
+    seed: 18,
     ...{
       file: SETTLEMENT,
       from: "if (!isUnused(found)) return this.#decide(record, found);",
@@ -84,13 +89,15 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "an undecided payment is told as failed",
-    seed: 79,
+    parts: [],
+    seed: 120,
     file: "x402/purchase/purchase.ts",
     from: "switch (outcome.kind) {",
     to: 'switch (outcome.kind === "undecided" ? "failed" : outcome.kind) {',
   },
   {
     name: "a resent payment is not looked up",
+    parts: [],
     seed: 53,
     file: "x402/purchase/steps.ts",
     ...{ from: "state.known = await earlier.find(payment);", to: "state.known = undefined;" },
@@ -98,7 +105,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "nobody looks at undecided payments",
     parts: [],
-    seed: 16,
+    seed: 1,
     file: "x402/settlement/reconciler.ts",
     ...{ from: "const listed = await this.#intents.next();", to: "const listed: UndecidedPayment[] = [];" },
   },
@@ -114,31 +121,38 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a lease that ran out still holds",
-    seed: 45,
+    parts: ["long work"],
+    seed: 14,
     ...{ file: LEASES, from: " && (call.visible_at ?? 0) > now;", to: ";" },
   },
   {
     name: "a lease of an earlier delivery still holds",
-    seed: 59,
+    parts: ["long work"],
+    seed: 68,
     ...{ file: LEASES, from: "call.lease_token === leaseToken && ", to: "" },
   },
   {
     name: "leases that ran out stay out",
-    seed: 1,
+    parts: [],
+    seed: 31,
     ...{ file: CALLS, from: 'state === "leased" || state === "delayed"', to: 'state === "delayed"' },
   },
   {
     name: "a JobCall that has used up its attempts stays in the queue",
+    parts: ["long work"],
     seed: 86,
     ...{ file: CALLS, from: "if (isUsedUp(row, maxAttempts)) {", to: "if (now < 0) {" },
   },
   {
     name: "an acked JobCall stays in the queue",
+    parts: [],
+    seed: 55,
     ...{ file: CALL_ROWS, from: "this.#delete(finished.map(({ row }) => row.call_id));", to: "" },
   },
   {
     name: "an acked JobCall leaves no trace",
-    seed: 79,
+    parts: [],
+    seed: 37,
     ...{
       file: CALL_ROWS,
       from: "this.#insertAcked.run([JSON.stringify(",
@@ -157,27 +171,33 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a charge of nothing is settled",
-    seed: 81,
+    parts: [],
+    seed: 14,
     ...{ file: CHARGES, from: 'amount === "0" ? "released" : "settling"', to: '"settling"' },
   },
   {
     name: "a charge of less than the ceiling is settled at the ceiling",
-    seed: 79,
+    parts: [],
+    seed: 83,
     ...{ file: OUTCOME, from: "isPartial(charge) ? { ...required, amount } : required", to: "required" },
   },
   {
     name: "a request has the outcome of another body",
+    parts: ["a token without a chain"],
+    seed: 18,
     file: "x402/settlement/payments-in-progress.ts",
     ...{ from: "others.find((other) => buysTheSame(other.purchase, purchase));", to: "others[0];" },
   },
   {
     name: "a claim leases nothing",
-    seed: 79,
+    parts: ["long work"],
+    seed: 84,
     file: "store/sqlite/operations/claims.ts",
     ...{ from: "lease.run([leaseExpiresAt, claim.subscriber, leases, claim.now]);", to: "" },
   },
   {
     name: "a job that failed is charged",
+    parts: [],
     seed: 83,
     ...{
       file: METERED,
@@ -187,6 +207,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a job that is charged after it ran is charged half",
+    parts: ["jobs that are charged after"],
+    seed: 14,
     file: METERED,
     ...{
       from: "event: chargeEvent(charge)",
@@ -216,7 +238,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a webhook that is not authentic starts a job",
-    seed: 53,
+    parts: ["webhooks"],
+    seed: 14,
     file: "webhooks/route.ts",
     ...{
       from: "if (authentic === undefined) throw unauthorized(this.#endpoint.auth);",
@@ -225,7 +248,8 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a repeated webhook starts another job",
-    seed: 4,
+    parts: ["webhooks"],
+    seed: 15,
     ...{
       file: INTAKE,
       from: "if (first === undefined) return undefined;",
@@ -234,34 +258,40 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "another webhook with an ID that was seen is taken for the first",
-    seed: 4,
+    parts: ["webhooks"],
+    seed: 44,
     ...{ file: INTAKE, from: "found.every(({ body_hash }) => body_hash === bodyHash)", to: "bodyHash" },
   },
   {
     name: "a webhook that was overheard starts another job under another ID",
-    seed: 53,
+    parts: ["webhooks"],
+    seed: 37,
     ...{ file: "webhooks/dedupe.ts", from: "identifies: scheme.signsBody", to: "identifies: false" },
   },
   {
     name: "a caller who is not permitted buys a restricted job",
-    seed: 55,
+    parts: ["restricted jobs"],
+    seed: 14,
     ...{ file: "parts/callers/caller-chain.ts", from: "return permitted;", to: "return true;" },
   },
   {
     name: "a caller's signature is not checked",
+    parts: ["restricted jobs"],
     seed: 55,
     file: "parts/callers/caller-auth.ts",
     ...{ from: "if ((await recoverSigner(hash, signature)) !== caller) {", to: "if (hash === signature) {" },
   },
   {
     name: "payments of one purchase are told apart",
+    parts: ["payment identifiers"],
     seed: 55,
     file: "x402/purchase/checkout.ts",
     ...{ from: "      purchaseName,\n", to: "      purchaseName: undefined,\n" },
   },
   {
     name: "a facilitator's no counts where no chain can be asked",
-    seed: 5,
+    parts: ["a token without a chain"],
+    seed: 37,
     ...{
       file: ATTEMPTS,
       from: '{ kind: "open", reason: answer.kind };',
@@ -271,11 +301,12 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a payment whose chain cannot be asked is given up at once",
     parts: ["a token without a chain"],
-    seed: 14,
+    seed: 18,
     ...{ file: SETTLEMENT, from: "if (clock() < record.validBefore * 1000) {", to: "if (clock() < 0) {" },
   },
   {
     name: "a quote is paid for another input",
+    parts: ["a pricing engine"],
     seed: 55,
     ...{
       file: QUOTES,
@@ -285,6 +316,7 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a quote is paid by another payer",
+    parts: ["a pricing engine"],
     seed: 57,
     ...{
       file: QUOTES,
@@ -294,17 +326,20 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a quote is paid twice",
-    seed: 79,
+    parts: ["a pricing engine"],
+    seed: 16,
     ...{ file: QUOTES, from: "nonce: { nonce, refusal: quotePaid } };", to: "...(nonce && {}) } as never;" },
   },
   {
     name: "a quote is paid after its end",
+    parts: ["a pricing engine"],
     seed: 79,
     file: "parts/pricing-engine/store/module.ts",
     ...{ from: "AND expires_at > $", to: "AND 0 < $" },
   },
   {
     name: "a price that a stranger has signed is asked for",
+    parts: ["a pricing engine"],
     seed: 79,
     ...{
       file: "parts/pricing-engine/job-quote.ts",
