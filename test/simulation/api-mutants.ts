@@ -10,7 +10,8 @@ export const API_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "an API is called again without leave",
-    seed: 8,
+    parts: ["an API that is sold"],
+    seed: 18,
     file: "parts/apis/api-runner.ts",
     ...{ from: "attempt > (isRepeatable ? MAX_ATTEMPTS : 1)", to: "attempt > MAX_ATTEMPTS" },
   },

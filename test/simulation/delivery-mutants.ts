@@ -21,7 +21,8 @@ export const DELIVERY_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "a runner gets more JobCalls than it asked for",
-    seed: 57,
+    parts: ["long work"],
+    seed: 16,
     file: "delivery/subscription.ts",
     ...{ from: "Math.min(this.#maxInFlight - this.#out.size, MAX_CLAIMED_AHEAD)", to: "MAX_CLAIMED_AHEAD" },
   },

@@ -9,6 +9,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a transaction of Solana counts before it is finalized",
     parts,
+    seed: 69,
     ...{
       file: EVIDENCE,
       from: 'readLanded(rpc, signature, "finalized")',
@@ -47,8 +48,8 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   },
   {
     name: "payments on Solana that were sold before they are final are not looked at again",
-    seed: 14,
     parts,
+    seed: 14,
     ...{ file: "x402/settlement/reconciler.ts", from: "listed.push(...(await this.#early.next()));", to: "" },
   },
   {
@@ -69,6 +70,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a transaction of Solana that failed counts",
     parts,
+    seed: 1,
     ...{ file: "parts/solana/chain.ts", from: "hasFailed: err !== null,", to: "hasFailed: false," },
   },
 ];

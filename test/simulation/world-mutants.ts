@@ -5,6 +5,7 @@ import type { WorldMutant } from "./mutant.ts";
 import { ORDER_MUTANTS } from "./order-mutants.ts";
 import { PRICE_MUTANTS } from "./price-mutants.ts";
 import { PROTOCOL_MUTANTS } from "./protocol-mutants.ts";
+import { QUOTE_MUTANTS } from "./quote-mutants.ts";
 import { SETTLER_MUTANTS } from "./settler-mutants.ts";
 import { SOLANA_MUTANTS } from "./solana-mutants.ts";
 
@@ -17,7 +18,6 @@ const LEASES = "store/rules/leases.ts";
 const CHARGES = "store/rules/charges.ts";
 const ATTEMPTS = "x402/settlement/settlement-attempts.ts";
 const INTAKE = "store/machine/intake.ts";
-const QUOTES = "parts/pricing-engine/quote-book.ts";
 const METERED = "store/machine/deferred.ts";
 const CALLS = "store/machine/call-row.ts";
 const CALL_ROWS = "store/sqlite/operations/call-rows.ts";
@@ -304,49 +304,6 @@ export const CORE_MUTANTS: readonly WorldMutant[] = [
     seed: 18,
     ...{ file: SETTLEMENT, from: "if (clock() < record.validBefore * 1000) {", to: "if (clock() < 0) {" },
   },
-  {
-    name: "a quote is paid for another input",
-    parts: ["a pricing engine"],
-    seed: 55,
-    ...{
-      file: QUOTES,
-      from: "256)}` !== quote.inputsHash) {",
-      to: "256)}` === quote.inputsHash.slice(2)) {",
-    },
-  },
-  {
-    name: "a quote is paid by another payer",
-    parts: ["a pricing engine"],
-    seed: 57,
-    ...{
-      file: QUOTES,
-      from: "use.payer !== undefined && use.payer !== quote.requester",
-      to: 'use.payer === ""',
-    },
-  },
-  {
-    name: "a quote is paid twice",
-    parts: ["a pricing engine"],
-    seed: 16,
-    ...{ file: QUOTES, from: "nonce: { nonce, refusal: quotePaid } };", to: "...(nonce && {}) } as never;" },
-  },
-  {
-    name: "a quote is paid after its end",
-    parts: ["a pricing engine"],
-    seed: 79,
-    file: "parts/pricing-engine/store/module.ts",
-    ...{ from: "AND expires_at > $", to: "AND 0 < $" },
-  },
-  {
-    name: "a price that a stranger has signed is asked for",
-    parts: ["a pricing engine"],
-    seed: 79,
-    ...{
-      file: "parts/pricing-engine/job-quote.ts",
-      from: "if (signer !== operator) {",
-      to: 'if (signer === "") {',
-    },
-  },
 ];
 
 /** Guards of parts that are missed in some world. */
@@ -356,6 +313,7 @@ export const PART_MUTANTS: readonly WorldMutant[] = [
   ...PROTOCOL_MUTANTS,
   ...API_MUTANTS,
   ...PRICE_MUTANTS,
+  ...QUOTE_MUTANTS,
   ...SOLANA_MUTANTS,
   ...CHANNEL_MUTANTS,
   ...ORDER_MUTANTS,
