@@ -86,6 +86,23 @@ export function isUsedUp({ attempts, forgiven }: AttemptColumns, maxAttempts: nu
   return attempts - forgiven >= maxAttempts;
 }
 
+/** SQL condition of {@link isUsedUp}. @param maxAttempts SQL of the number */
+export const usedUp = (maxAttempts: string) => `attempts - forgiven >= ${maxAttempts}`;
+
+/** SQL condition of the waiting JobCalls whose lease or delay is over. @param now SQL of the time */
+const isOver = (now: string) => `state IN ('leased', 'delayed') AND visible_at <= ${now}`;
+
+/** SQL condition of the JobCalls of {@link isOver} without the suspects that a claim can take. */
+export const isDue = (now: string, maxAttempts: string) =>
+  `${isOver(now)} AND (state = 'leased' OR subscriber IS NULL OR ${usedUp(maxAttempts)})`;
+
+/**
+ * SQL condition of the suspects whose delay is over. A suspect stays `delayed` until it is claimed, and keeps the subscriber
+ * whose stream ended with the suspect unfinished.
+ */
+export const isDueSuspect = (now: string) =>
+  `${isOver(now)} AND state = 'delayed' AND subscriber IS NOT NULL`;
+
 /** New state of a JobCall whose lease ended without success. */
 export type GivenBack =
   | { readonly state: "ready"; readonly forgiven: number }

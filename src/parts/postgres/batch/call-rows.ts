@@ -4,6 +4,7 @@ import {
   type CallRows,
   type FinishedCall,
 } from "../../../store/machine/call-row.ts";
+import { isDue } from "../../../store/rules/leases.ts";
 import { NOW, numberArray, type Sql, statement, storable, toJson } from "../sql.ts";
 import { packed } from "./new-rows.ts";
 
@@ -19,8 +20,7 @@ const LOCK_CALLS = statement<CallRow>(
 // Skips rows that another batch has locked, because that batch is changing them. Suspects wait for a claim.
 const LOCK_DUE = statement<CallRow>(
   "lock_due",
-  `SELECT ${CALL_COLUMNS.join()} FROM jobgate.job_calls WHERE state IN ('leased', 'delayed') AND visible_at <= ${NOW}
-      AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= $2::bigint)
+  `SELECT ${CALL_COLUMNS.join()} FROM jobgate.job_calls WHERE ${isDue(NOW, "$2::bigint")}
     ORDER BY visible_at LIMIT ${DUE_AT_ONCE} FOR UPDATE SKIP LOCKED`,
 );
 const UPDATE_CALLS = statement(

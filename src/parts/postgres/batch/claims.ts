@@ -3,6 +3,7 @@ import type { CallRow, DeadRow } from "../../../store/machine/call-row.ts";
 import { ClaimLimits, limitsOf } from "../../../store/machine/claim-limits.ts";
 import { LeaseSteps } from "../../../store/machine/leases.ts";
 import { LIMITING, RESERVED_JOBS } from "../../../store/modules/modules.ts";
+import { isDueSuspect, usedUp } from "../../../store/rules/leases.ts";
 import { numberArray, type Sql, statement, storable } from "../sql.ts";
 import { allSettled, type BatchContext, type Entry } from "./batch.ts";
 import type { PostgresCallRows } from "./call-rows.ts";
@@ -27,7 +28,7 @@ type ClaimEntry = Entry<"claim" | "expireLeases">;
 /** Factor by which a claim extends its search if other batches have locked the rows that it found. */
 const WIDENING = 4;
 // Columns that the locking statement itself reads, because another query would read the row's earlier version.
-const ROW_IF_USED_UP = "CASE WHEN attempts - forgiven >= $4::bigint THEN to_json(job_calls) END AS used_up";
+const ROW_IF_USED_UP = `CASE WHEN ${usedUp("$4::bigint")} THEN to_json(job_calls) END AS used_up`;
 
 /** $1 how many · $2 now · $3 the lease's end · $4 max attempts · $5 subscriber */
 const TAKE = `
@@ -129,12 +130,11 @@ const MARK_LIMITED = statement<{ job_id: string }>(
     WHERE call_id = ANY ($1::bigint[]) AND job_id = ANY ($2::text[]) RETURNING job_id`,
 );
 
-// A suspect stays `delayed` until it is claimed, with the subscriber whose stream ended before the JobCall was finished.
 const CLAIM_SUSPECTS = statement<FoundRow>(
   "claim_suspects",
   `WITH candidates AS MATERIALIZED (
      SELECT call_id FROM jobgate.job_calls
-      WHERE state = 'delayed' AND visible_at <= $2 AND subscriber IS NOT NULL AND attempts - forgiven < $4::bigint
+      WHERE ${isDueSuspect("$2")} AND NOT ${usedUp("$4::bigint")}
         AND (cardinality($6::text[]) = 0 OR job_id = ANY ($6)) AND NOT job_id = ANY ($7::text[])
         AND ${isOpenTo("$8::boolean", "job_calls.job_id")}
       ORDER BY visible_at, call_id LIMIT $1::bigint + 1),

@@ -7,6 +7,7 @@ import {
   type LeasedRow,
 } from "../../machine/call-row.ts";
 import type { LeaseSteps } from "../../machine/leases.ts";
+import { isDue } from "../../rules/leases.ts";
 import { type Database, prepareRows, type Statement } from "../driver.ts";
 import type { BulkTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";
@@ -46,8 +47,7 @@ export class SqliteCallRows implements CallRows {
       database,
       CALL_COLUMNS,
       `FROM job_calls INDEXED BY job_calls_waiting
-        WHERE state IN ('leased', 'delayed') AND visible_at <= ?1
-          AND (state = 'leased' OR subscriber IS NULL OR attempts - forgiven >= ?2) LIMIT ${DUE_AT_ONCE}`,
+        WHERE ${isDue("?1", "?2")} LIMIT ${DUE_AT_ONCE}`,
       ["history"],
     );
     this.#selectAnyDue = database.prepare(

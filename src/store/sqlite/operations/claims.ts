@@ -4,7 +4,7 @@ import { ClaimLimits, limitsOf } from "../../machine/claim-limits.ts";
 import type { LeaseSteps } from "../../machine/leases.ts";
 import type { ReservedJobRow } from "../../module.ts";
 import { RESERVED_JOBS } from "../../modules/modules.ts";
-import { type AttemptColumns, isUsedUp } from "../../rules/leases.ts";
+import { type AttemptColumns, isDueSuspect, isUsedUp } from "../../rules/leases.ts";
 import { type Database, prepareRows } from "../driver.ts";
 import type { OperationTable } from "../transaction.ts";
 import { DUE_AT_ONCE, type SqliteCallRows } from "./call-rows.ts";
@@ -18,10 +18,9 @@ export function claimOperations(
   effects: SqliteEffects,
   newCalls: NewCalls,
 ): OperationTable<"claim" | "expireLeases"> {
-  // A suspect stays `delayed` until it is claimed, and keeps the subscriber whose stream ended with the suspect unfinished.
   const selectSuspects = database.prepare<ReadyRow>(
     `SELECT ${READY_COLUMNS.join()} FROM job_calls INDEXED BY job_calls_waiting
-      WHERE state IN ('leased', 'delayed') AND visible_at <= ?1 AND state = 'delayed' AND subscriber IS NOT NULL
+      WHERE ${isDueSuspect("?1")}
         AND (?2 = '[]' OR job_id IN (SELECT value FROM json_each(?2)))
         AND (?4 = '[]' OR job_id NOT IN (SELECT value FROM json_each(?4)))
       ORDER BY visible_at LIMIT ?3`,
