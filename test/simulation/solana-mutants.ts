@@ -55,6 +55,7 @@ export const SOLANA_MUTANTS: readonly WorldMutant[] = [
   {
     name: "the end of a blockhash on Solana is not awaited",
     parts,
+    seed: 59,
     ...{ file: EVIDENCE, from: "if (isValid) return this", to: "if (isValid && mayLand) return this" },
   },
   {
