@@ -36,8 +36,8 @@ export interface CallSink {
   /** Ends the stream because this process shuts down. */
   endForShutdown(): void;
   /**
-   * Ends the stream because another stream reserves a job that it names. Undefined for runners in this process, whose
-   * streams follow the configuration.
+   * Ends the stream because another stream reserves a job that it names. Streams of runners in this process lack the method,
+   * because they follow the configuration.
    */
   endForReserved?(jobId: bigint, subscriber: string): void;
 }

@@ -11,8 +11,8 @@ export const ENDED_AT_ONCE = 500;
 export type OldWatch = Pick<SoldPayment, "call_id" | "state" | "ceiling">;
 
 /**
- * Selects at most {@link ENDED_AT_ONCE} {@link OldWatch}es: those that began before a time, and the oldest beyond
- * {@link MAX_WATCHED} of each kind. A watch that lasts until its payment is final is not among them.
+ * Selects at most {@link ENDED_AT_ONCE} {@link OldWatch}es: watches that began before a time, and of each kind the oldest
+ * watches beyond {@link MAX_WATCHED}. A watch that lasts until its payment is final is not among them.
  * @param before SQL of the time
  */
 export function selectOldWatches({ schema }: Pick<ListDialect, "schema">, before: string): string {
