@@ -60,6 +60,8 @@ const DEFAULT_RUN_SECS = 300;
 const UNCHARGED_BYTES = 65_536;
 const NO_TIME = "There was no time left to call the API.";
 const NOT_AT_ROUTE = "it was accepted for a runner, before an API did the job, and is not sent to the API";
+const BEGUN =
+  "it was accepted for a runner, which may have begun it, and is not sent to the API without leave";
 
 /** Largest number of attempts for a call that may be repeated. */
 const MAX_ATTEMPTS = 2;
@@ -119,7 +121,12 @@ export class ApiProtocol implements HttpProtocol {
     const isSafe = isIdempotent || REPEATABLE_METHODS.has(metadata["X-HTTP-METHOD"] ?? "");
     // Part of a stream may have reached its buyer.
     const isRepeatable = isSafe && stream === undefined;
-    if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1)) return decided(counted(done(outcomeUnknown(!deferred))));
+    if (attempt > (isRepeatable ? MAX_ATTEMPTS : 1))
+      return decided(
+        isForRunner(metadata)
+          ? { kind: "failed", reason: BEGUN, blame: "call" }
+          : counted(done(outcomeUnknown(!deferred))),
+      );
     // A call that is charged after it ran must end before its authorization expires.
     const runMs = Math.min((job.maxRunSecs ?? DEFAULT_RUN_SECS) * 1_000, MAX_TIMER_MS);
     const wholeMs = deferred ? Math.min(runMs, enqueuedAt + runMs - this.#clock()) : runMs;
@@ -193,6 +200,11 @@ export class ApiProtocol implements HttpProtocol {
 /** Reports whether a call was paid at a route. No header of a request can imitate the name of its payer. */
 function isAtRoute(metadata: Metadata): boolean {
   return metadata["X-X402-PAYER"] !== undefined && metadata["X-HTTP-PATH"] !== undefined;
+}
+
+/** Reports whether a call was accepted for a runner. A call for an API has the address of its client, or is the operator's. */
+function isForRunner(metadata: Metadata): boolean {
+  return metadata[CLIENT_METADATA] === undefined && !(OPERATOR_ORIGIN_METADATA in metadata);
 }
 
 function decided(outcome: RunOutcome): Asked {

@@ -62,6 +62,7 @@ function ask({
   });
   const all = {
     ...{ "X-HTTP-METHOD": method, "X-HTTP-PATH": "/items", "X-X402-PAYER": PAYER, traceparent: "00-trace" },
+    "X-FORWARDED-FOR": "192.0.2.1",
     ...metadata,
   };
   const encoded = encodeJobCall({
@@ -102,6 +103,16 @@ test.each(["X-HTTP-PATH", "X-X402-PAYER"])(
     });
   },
 );
+
+test("A call that a runner may have begun is not sent to the API, and is no call that the API may have had", () => {
+  expect(ask({ method: "POST", attempt: 2, without: "X-FORWARDED-FOR" }).asked).toMatchObject({
+    kind: "decided",
+    outcome: {
+      kind: "failed",
+      reason: expect.stringContaining("accepted for a runner, which may have begun it"),
+    },
+  });
+});
 
 test("A call that may take a year is bounded by what a timer can wait", () => {
   const { asked } = ask({ method: "GET", attempt: 1, deferred: false, maxRunSecs: 31_536_000 });
