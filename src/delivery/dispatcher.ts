@@ -33,9 +33,8 @@ const UNOBSERVED: DeliveryObserver = { delivering: () => () => undefined, leaseE
 const BACKOFF_LOOK_MS = 10;
 
 /**
- * Carries JobCalls from the store to streams, and runners' outcomes back. The store decides each outcome, and the dispatcher
- * then frees the JobCall's slot on its stream. All requests about a lease reject with `GatewayError("store_unavailable")` if
- * the store does; nothing has changed then.
+ * Carries JobCalls from the store to streams, and runners' outcomes back to the store, which decides them. A request about a
+ * lease that rejects with `GatewayError("store_unavailable")` has changed nothing.
  */
 export class Dispatcher {
   /** Length of the leases that the dispatcher grants. */
@@ -137,16 +136,11 @@ export class Dispatcher {
     this.#rounds.start();
   }
 
-  /**
-   * Opens a stream. A stream that reserves jobs ends the streams of runners that name these jobs. Their leases stay valid.
-   * @returns undefined while streams are being ended
-   */
+  /** Opens a stream, and ends streams that name a job it reserves. @returns undefined while streams are being ended */
   subscribe(request: SubscribeRequest, sink: CallSink): Subscription | undefined {
     if (this.#ending) return undefined;
-    if (request.reserves)
-      for (const other of this.#streams)
-        for (const lease of other.endForReserved(request.jobIds, request.subscriber))
-          this.#letGo(lease, { excused: true });
+    for (const other of this.#streams)
+      for (const lease of other.endForReserved(request)) this.#letGo(lease, { excused: true });
     const subscription = new Subscription({
       request,
       sink,

@@ -215,12 +215,12 @@ export class Subscription {
   }
 
   /**
-   * Ends the stream if it names a job that another stream reserves, at once or with its last JobCall.
+   * Ends the stream if it names a job that another stream reserves, at once or with its last JobCall. Leases stay valid.
    * @returns leases whose JobCalls were not written
    */
-  endForReserved(reserved: readonly bigint[], subscriber: string): OutLease[] {
-    const { jobIds, reserves = false } = this.#request;
-    const jobId = reserves ? undefined : reserved.find((id) => jobIds.includes(id));
+  endForReserved({ reserves = false, jobIds: reserved, subscriber }: SubscribeRequest): OutLease[] {
+    const { jobIds, reserves: isReserving = false } = this.#request;
+    const jobId = reserves && !isReserving ? reserved.find((id) => jobIds.includes(id)) : undefined;
     if (jobId === undefined || this.#closed || this.#sink.endForReserved === undefined) return [];
     return this.#end(() => this.#sink.endForReserved?.(jobId, subscriber));
   }

@@ -19,7 +19,7 @@ import {
 import { isEndToEnd, NEVER_FORWARDED } from "../../core/job-call.ts";
 import { defined } from "../../core/objects.ts";
 import { parameterNames, parseRoute, takesBody } from "../../core/route.ts";
-import { bodySchemaOf } from "./body-schema.ts";
+import { bodySchemaOf } from "./prices-by-rule.ts";
 import {
   boundsOf,
   greater,

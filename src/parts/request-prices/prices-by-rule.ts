@@ -3,7 +3,7 @@ import type { AskedRequest, RequestPrices } from "../../x402/prices/request-pric
 import type { BodyChecks } from "../../x402/purchase/input-checks.ts";
 import { isOnlyShown, priceOf } from "./price-of.ts";
 import type { KnownFields } from "./request-values.ts";
-import { headersOf, type Rule, sourceOf } from "./rule.ts";
+import { headersOf, type Rule, type Source, sourceOf } from "./rule.ts";
 
 /** Prices of one job, calculated by a rule. */
 export class PricesByRule implements RequestPrices {
@@ -27,4 +27,29 @@ export class PricesByRule implements RequestPrices {
     const { amount } = isOfJson ? this.#bodies.read(asked.client, asked.body, read) : read();
     return { priceWei: amount, currency: "USD", isOnlyShown: isOnlyShown(this.#rule, asked) };
   }
+}
+
+/** Returns the JSON Schema of the bodies that a rule can read; undefined if the rule reads no value in a JSON body. */
+export function bodySchemaOf(rule: Rule): string | undefined {
+  const source = sourceOf(rule);
+  return source.in === "json" ? JSON.stringify(schemaAt(source.tokens, rule)) : undefined;
+}
+
+function schemaAt([token, ...others]: (Source & { in: "json" })["tokens"], rule: Rule): object {
+  if (token === undefined) return valueSchema(rule);
+  // An object or an array can have such a member.
+  if (/^\d+$/.test(token)) return {};
+  const isRequired = rule.kind !== "cases" || rule.other === undefined;
+  return {
+    type: "object",
+    properties: { [token]: schemaAt(others, rule) },
+    ...(isRequired && { required: [token] }),
+    additionalProperties: true,
+  };
+}
+
+function valueSchema(rule: Rule): object {
+  if (rule.kind === "cases")
+    return { type: "string", ...(rule.other === undefined && { enum: [...rule.cases.keys()] }) };
+  return rule.measure.unit === "characters" ? { type: "string" } : { type: "number", minimum: 0 };
 }

@@ -43,7 +43,7 @@ function readHeader(request: JobRequest, version: WireVersion, methods: Methods)
 
 /**
  * Reads the payload in a version's header, whatever the payload pays for.
- * @returns undefined if there is no such header
+ * @returns undefined if the request has no header of this version
  * @throws GatewayError `invalid_payment`
  */
 export function readPayload(request: JobRequest, version: WireVersion): Payload | undefined {

@@ -16,9 +16,9 @@ import {
 } from "../../../store/machine/payment-steps.ts";
 import { gateOf } from "../../../store/modules/modules.ts";
 import type { NewCall } from "../../../store/new-call.ts";
+import { ENDED_AT_ONCE, type OldWatch, selectOldWatches } from "../../../store/payment-queries.ts";
 import { PAYMENT_COLUMNS, type PaymentRow, toPaymentRow } from "../../../store/payment-row.ts";
 import { hasKeptBody } from "../../../store/rules/payments.ts";
-import { ENDED_AT_ONCE, type OldWatch, selectOldWatches } from "../../../store/watched-queries.ts";
 import { LostRace } from "../connection/database-errors.ts";
 import { LIST_DIALECT, type Sql, statement, storable } from "../sql.ts";
 import { type BatchContext, type BatchPart, type Entry, entriesOf } from "./batch.ts";

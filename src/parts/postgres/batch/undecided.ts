@@ -6,7 +6,7 @@ import {
   countUnresolved,
   isOld,
   selectOpen,
-} from "../../../store/undecided-queries.ts";
+} from "../../../store/payment-queries.ts";
 import { LIST_DIALECT as DIALECT, NOW, type Sql, statement } from "../sql.ts";
 
 const COUNT_UNCOUNTED = statement<{ n: number }>(

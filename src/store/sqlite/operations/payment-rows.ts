@@ -2,9 +2,9 @@ import { normalKey, oneSpelling, type PaymentIntent, type PaymentKey } from "../
 import { YOUNG_MS } from "../../contract/payment-journal.ts";
 import type { PaymentRows } from "../../machine/effects.ts";
 import type { Capacity } from "../../new-call.ts";
+import { countOfPayer, countOld, countUnresolved, selectOpen } from "../../payment-queries.ts";
 import { noncesOf, type PaymentRow, type SoldPayment } from "../../payment-row.ts";
 import { freedNonces, HOLDS_NAME } from "../../rules/payments.ts";
-import { countOfPayer, countOld, countUnresolved, selectOpen } from "../../undecided-queries.ts";
 import type { Database, Statement } from "../driver.ts";
 import { DIALECT } from "./modules.ts";
 

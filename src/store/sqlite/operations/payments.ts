@@ -4,9 +4,9 @@ import { beginStep, type PaymentStep, paymentSteps } from "../../machine/payment
 import { gateOf } from "../../modules/modules.ts";
 import { isNonceUsed, useNonce } from "../../modules/one-time-nonces.ts";
 import type { Capacity } from "../../new-call.ts";
+import { ENDED_AT_ONCE, type OldWatch, selectOldWatches } from "../../payment-queries.ts";
 import { PAYMENT_COLUMNS, toPaymentRow } from "../../payment-row.ts";
 import { hasKeptBody } from "../../rules/payments.ts";
-import { ENDED_AT_ONCE, type OldWatch, selectOldWatches } from "../../watched-queries.ts";
 import { type Database, prepareInsert } from "../driver.ts";
 import type { BulkTable, OperationTable } from "../transaction.ts";
 import type { SqliteEffects } from "./effects.ts";

@@ -1,7 +1,7 @@
 import type { PaymentState } from "../../../../src/core/payment.ts";
 import { MAX_WATCHED, YOUNG_MS } from "../../../../src/store/contract/payment-journal.ts";
+import { ENDED_AT_ONCE } from "../../../../src/store/payment-queries.ts";
 import { holdsName } from "../../../../src/store/rules/payments.ts";
-import { ENDED_AT_ONCE } from "../../../../src/store/watched-queries.ts";
 import type { Row } from "./tables.ts";
 import type { Transaction } from "./transaction.ts";
 import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";

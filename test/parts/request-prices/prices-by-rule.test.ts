@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { bodySchemaOf } from "../../../src/parts/request-prices/body-schema.ts";
+import { bodySchemaOf } from "../../../src/parts/request-prices/prices-by-rule.ts";
 import { parseMeasure, parseSource, type Rule, type Source } from "../../../src/parts/request-prices/rule.ts";
 
 const tiers = (per: string) =>
