@@ -91,6 +91,17 @@ export function describeOneTimeNonces(given: Given): void {
       expect(await given.store.isNonceUsed(longer)).toBe(true);
     });
 
+    test("Failed payments that had one nonce after each other are settled after all at once", async () => {
+      const [first, second] = [paymentIntent(1).key, paymentIntent(2).key];
+      await begin(1, oneTimeNonce("n"));
+      await given.store.failPayment(first, "{}", "why");
+      await begin(2, oneTimeNonce("n", START_MS / 1000 + 200));
+      await given.store.failPayment(second, "{}", "why");
+      const settled = [first, second].map((key) => given.store.settlePayment(key, "{}"));
+      expect(await Promise.all(settled)).toMatchObject([{ changed: true }, { changed: true }]);
+      expect(await given.store.isNonceUsed(oneTimeNonce("n"))).toBe(true);
+    });
+
     test("A failed payment that is settled after all takes its nonce back before a payment that begins next", async () => {
       await begin(1, oneTimeNonce("n"));
       await given.store.failPayment(paymentIntent(1).key, "{}", "why");

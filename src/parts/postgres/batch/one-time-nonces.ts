@@ -44,9 +44,10 @@ const USE_AGAIN = statement("use_one_time_nonces_again", TAKE);
 /** One-time nonces that a batch may use up or free, each used by one payment until it expires. */
 export class OneTimeNonces {
   readonly #known = new Map<string, NonceRow>();
-  readonly #used: NonceRow[] = [];
   readonly #freed: NonceRow[] = [];
-  readonly #usedAgain: NonceRow[] = [];
+  /** Rows to write by their keys, because one statement cannot write a row twice. */
+  readonly #used = new Map<string, NonceRow>();
+  readonly #usedAgain = new Map<string, NonceRow>();
 
   /** @param asked nonces that the batch may use up */
   async load(sql: Sql, asked: readonly OneTimeNonce[]): Promise<void> {
@@ -64,7 +65,7 @@ export class OneTimeNonces {
   use(nonce: OneTimeNonce, callId: number): void {
     const row = toRow(nonce, callId);
     this.#known.set(row.key, row);
-    this.#used.push(row);
+    this.#used.set(row.key, row);
   }
 
   /** Frees a nonce, unless another payment has used it up since. */
@@ -78,17 +79,19 @@ export class OneTimeNonces {
   useAgain(nonce: OneTimeNonce, callId: number, now: number): void {
     const row = toRow(nonce, callId);
     if (!this.isUsed(nonce, now)) this.#known.set(row.key, row);
-    this.#usedAgain.push(row);
+    else if (this.#usedAgain.has(row.key)) return;
+    this.#usedAgain.set(row.key, row);
   }
 
   /** @throws LostRace when another batch has used a nonce in the meantime */
   async write(sql: Sql, now: number): Promise<void> {
-    const used = this.#used;
+    const used = [...this.#used.values()];
+    const usedAgain = [...this.#usedAgain.values()];
     const [, , written] = await Promise.all([
       this.#freed.length === 0 ? [] : sql.run(FREE, [JSON.stringify(this.#freed)]),
       used.length === 0 ? [] : sql.run(FORGET_EXPIRED, [Math.floor(now / 1000), used.length]),
       used.length === 0 ? [] : sql.run(USE, [JSON.stringify(used), now]),
-      this.#usedAgain.length === 0 ? [] : sql.run(USE_AGAIN, [JSON.stringify(this.#usedAgain), now]),
+      usedAgain.length === 0 ? [] : sql.run(USE_AGAIN, [JSON.stringify(usedAgain), now]),
     ]);
     if (written.length !== used.length) throw new LostRace("a one-time nonce was used up meanwhile");
   }

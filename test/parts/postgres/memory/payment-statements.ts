@@ -3,7 +3,7 @@ import { MAX_WATCHED, YOUNG_MS } from "../../../../src/store/contract/payment-jo
 import { ENDED_AT_ONCE } from "../../../../src/store/payment-queries.ts";
 import { holdsName } from "../../../../src/store/rules/payments.ts";
 import type { Row } from "./tables.ts";
-import type { Transaction } from "./transaction.ts";
+import { databaseError, type Transaction } from "./transaction.ts";
 import { arrayOf, isIn, isLike, jsonRows, type Statements, zipped } from "./values.ts";
 
 const PAYMENT_KEY = ["network", "asset", "payer", "nonce"];
@@ -168,10 +168,13 @@ export const PAYMENT_STATEMENTS: Statements = {
   use_one_time_nonces_again: useNonces,
 };
 
-/** Uses up nonces; an expired entry is replaced. */
+/** Uses up nonces; an expired entry is replaced. @throws DatabaseError for a key that is given twice, as Postgres does */
 async function useNonces(tx: Transaction, [json, now]: readonly unknown[]): Promise<Row[]> {
   const used: Row[] = [];
-  for (const row of jsonRows(json, ["key"])) {
+  const rows = jsonRows(json, ["key"]);
+  if (new Set(rows.map(({ key }) => key)).size < rows.length)
+    throw databaseError("21000", "ON CONFLICT DO UPDATE command cannot affect row a second time");
+  for (const row of rows) {
     const isOver = ({ expires_at_secs }: Row) => expires_at_secs * 1000 <= Number(now);
     const change = (other: Row) => ({ ...other, expires_at_secs: row.expires_at_secs, call_id: row.call_id });
     const written = await tx.upsert("one_time_nonces", row, change, isOver);
