@@ -81,7 +81,8 @@ export function pruneOperations(database: Database): OperationTable<"prune" | "f
         return outcome;
       }
       const before = now - ageMs;
-      const rows = selects[kind].all([after, before, now]);
+      // node:sqlite refuses a parameter that a query does not have.
+      const rows = selects[kind].all([after, before, ...(kind === "payments" ? [now] : [])]);
       const old = rows.flatMap(({ call_id, is_old }) => (is_old === 1 ? call_id : []));
       if (old.length > 0) {
         const json = JSON.stringify(old);
