@@ -1,0 +1,36 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { ROOT, run, WORKSHOP } from "./e2e/workshop.ts";
+
+/** Files whose subject differs between versions of Node: from version 24 on, the store uses the SQLite of Node. */
+const FILES = ["sqlite-store", "inspect", "differential"].map((name) => `test/store/sqlite/${name}.test.ts`);
+const FOLDER = join(WORKSHOP, "newest-node");
+const BIN = join(FOLDER, `node_modules/node-${process.platform}-${process.arch}/bin`);
+
+beforeAll(async () => {
+  await mkdir(FOLDER, { recursive: true });
+  await writeFile(join(FOLDER, "package.json"), '{ "private": true }\n');
+  const node = `node-${process.platform}-${process.arch}@latest`;
+  await run(
+    "npm",
+    ["install", "--prefer-online", "--no-audit", "--no-fund", "--no-package-lock", node],
+    FOLDER,
+  );
+});
+
+test("The tests of the store pass on the newest Node", async () => {
+  const node = join(BIN, "node");
+  expect(Number((await run(node, ["--version"], ROOT)).match(/\d+/)?.[0])).toBeGreaterThanOrEqual(24);
+  const own = Object.fromEntries(
+    Object.keys(process.env).flatMap((name) => (name.startsWith("VITEST") ? [[name, ""]] : [])),
+  );
+  const env = { ...own, PATH: `${BIN}:${process.env.PATH}` };
+  const printed = await run(
+    node,
+    ["node_modules/vitest/vitest.mjs", "run", "--reporter=dot", ...FILES],
+    ROOT,
+    env,
+  );
+  expect(printed).toMatch(/Tests .*\d{3} passed/);
+});
