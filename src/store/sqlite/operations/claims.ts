@@ -73,8 +73,9 @@ export function claimOperations(
       const except = isOfAll ? [...exceptJobIds, ...reserved] : [];
       effects.writeReady();
       const deadLettered = expireLeases(now, maxAttempts);
-      if (!isOfAll && jobIds.length === 0) return { calls: [], deadLettered, suspectsLeft: false };
       const limits = limitsFor(request, now);
+      if (!isOfAll && jobIds.length === 0)
+        return { calls: [], deadLettered, suspectsLeft: false, nextInMs: limits?.finish() };
       const excepted = JSON.stringify([...except.map(String), ...(limits?.full ?? [])]);
       const found: { readonly row: ReadyRow; readonly suspect: boolean }[] = [];
       const leaseAll = () => {
