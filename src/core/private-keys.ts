@@ -1,4 +1,12 @@
-import { createDecipheriv, createECDH, pbkdf2, scrypt } from "node:crypto";
+import {
+  createDecipheriv,
+  createECDH,
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  pbkdf2,
+  scrypt,
+} from "node:crypto";
 import { promisify } from "node:util";
 import { fromPublicKey } from "ox/Address";
 import { keccak256 } from "ox/Hash";
@@ -23,6 +31,23 @@ export function accountOf(key: PrivateKey): `0x${string}` {
   const curve = createECDH("secp256k1");
   curve.setPrivateKey(key.slice(2), "hex");
   return fromPublicKey(fromHex(`0x${curve.getPublicKey("hex")}`), { checksum: true });
+}
+
+/**
+ * Parses an Ed25519 key of 64 bytes: the seed, and its public key.
+ * @returns undefined if the public key is not the seed's, because signatures would be another account's
+ */
+export function parseEd25519Key(bytes: Uint8Array): KeyObject | undefined {
+  const [d = "", x = ""] = [bytes.subarray(0, 32), bytes.subarray(32)].map((half) =>
+    Buffer.from(half).toString("base64url"),
+  );
+  try {
+    const key = createPrivateKey({ key: { kty: "OKP", crv: "Ed25519", d, x }, format: "jwk" });
+    // Only version 26 of Node and later versions compare the public key with the seed.
+    return createPublicKey(key).export({ format: "jwk" }).x === x ? key : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A keystore without a usable key. The message completes "the keystore …" and quotes nothing from it. */

@@ -1,5 +1,11 @@
+import { generateKeyPairSync, sign, verify } from "node:crypto";
 import { expect, test } from "vitest";
-import { decryptKeystore, KeystoreProblem, parsePrivateKey } from "../../src/core/private-keys.ts";
+import {
+  decryptKeystore,
+  KeystoreProblem,
+  parseEd25519Key,
+  parsePrivateKey,
+} from "../../src/core/private-keys.ts";
 import { KEYSTORES } from "../helpers/keystores.ts";
 
 test.each(Object.entries(KEYSTORES))("Decrypts a keystore by %s", async (_kind, keystore) => {
@@ -31,4 +37,15 @@ test("A private key is a number below the order of its curve", () => {
   expect(parsePrivateKey(privateKey.toUpperCase().replace("0X", "0x"))).toBe(privateKey);
   for (const outside of ["00".repeat(32), "ff".repeat(32), "11".repeat(31)])
     expect(parsePrivateKey(`0x${outside}`)).toBeUndefined();
+});
+
+test("An Ed25519 key is a seed and its public key, and no other public key", () => {
+  const { privateKey: generated, publicKey } = generateKeyPairSync("ed25519");
+  const { d = "", x = "" } = generated.export({ format: "jwk" });
+  const bytes = Buffer.concat([d, x].map((part) => Buffer.from(part, "base64url")));
+  const parsed = parseEd25519Key(bytes);
+  const text = Buffer.from("text");
+  expect(parsed && verify(null, text, publicKey, sign(null, text, parsed))).toBe(true);
+  expect(parseEd25519Key(Buffer.concat([bytes.subarray(32), bytes.subarray(32)]))).toBeUndefined();
+  expect(parseEd25519Key(bytes.subarray(1))).toBeUndefined();
 });

@@ -1,4 +1,5 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
+import { parseEd25519Key } from "../../core/private-keys.ts";
 
 /** Secret key of Coinbase's developer platform (CDP), with the signature algorithm of its tokens. */
 export interface CdpKey {
@@ -19,9 +20,8 @@ export function parseCdpKey(secret: string): CdpKey | undefined {
     }
     const bytes = Buffer.from(secret, "base64");
     if (bytes.length !== 64 || bytes.toString("base64") !== secret) return undefined;
-    const base64Url = (from: number) => bytes.subarray(from, from + 32).toString("base64url");
-    const jwk = { kty: "OKP", crv: "Ed25519", d: base64Url(0), x: base64Url(32) };
-    return { algorithm: "EdDSA", key: createPrivateKey({ key: jwk, format: "jwk" }) };
+    const key = parseEd25519Key(bytes);
+    return key && { algorithm: "EdDSA", key };
   } catch {
     return undefined;
   }

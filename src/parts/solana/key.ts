@@ -1,4 +1,5 @@
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import { createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import { parseEd25519Key } from "../../core/private-keys.ts";
 import { ACCOUNT_BYTES, bytesOf, fromBase58, toBase58 } from "./portable/addresses.ts";
 
 /** Bytes of a key as programs of Solana write it: 32 that are secret, and the account. */
@@ -27,7 +28,7 @@ export class SolanaKey {
 
 /** Reports whether the key of an account signed a message. */
 export function isSignedBy(account: string, message: Uint8Array, signature: Uint8Array): boolean {
-  const jwk = { kty: "OKP", crv: "Ed25519", x: base64Url(bytesOf(account)) };
+  const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(bytesOf(account)).toString("base64url") };
   return verify(null, message, createPublicKey({ key: jwk, format: "jwk" }), signature);
 }
 
@@ -40,13 +41,10 @@ export function readKey(text: string): SolanaKey | undefined {
   const trimmed = text.trim();
   const bytes = trimmed.startsWith("[") ? bytesOfArray(trimmed) : bytesOfBase58(trimmed);
   if (bytes === undefined) return undefined;
-  const [secret, account] = [bytes.subarray(0, ACCOUNT_BYTES), bytes.subarray(ACCOUNT_BYTES)];
-  const jwk = { kty: "OKP", crv: "Ed25519", d: base64Url(secret), x: base64Url(account) };
-  const key = createPrivateKey({ key: jwk, format: "jwk" });
-  // Node.js does not compare the account with the secret, so a mixed-up key would sign for another account.
-  if (createPublicKey(key).export({ format: "jwk" }).x !== jwk.x)
+  const key = parseEd25519Key(bytes);
+  if (key === undefined)
     throw new Error("has an account in its last 32 bytes that is not the account of its first 32 bytes");
-  return new SolanaKey(toBase58(account), key);
+  return new SolanaKey(toBase58(bytes.subarray(ACCOUNT_BYTES)), key);
 }
 
 function bytesOfArray(text: string): Uint8Array {
@@ -67,5 +65,3 @@ function bytesOfArray(text: string): Uint8Array {
 function bytesOfBase58(text: string): Uint8Array | undefined {
   return BASE58_KEY.test(text) ? fromBase58(text, KEY_BYTES) : undefined;
 }
-
-const base64Url = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64url");

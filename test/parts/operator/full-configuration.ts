@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -298,7 +299,12 @@ export async function loadFullConfiguration(): Promise<{
       CALLBACK_SECRET: KEYS.callback,
       OPERATOR_TOKEN: secret(),
       RPC_URL: secretUrl(),
-      CDP_SECRET: Buffer.alloc(64, SECRET).toString("base64"),
+      CDP_SECRET: String(
+        generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({
+          format: "pem",
+          type: "pkcs8",
+        }),
+      ),
     };
     const result = await loadConfig({ path: join(folder, "jobgate.toml"), env });
     if (!result.ok) throw new Error(result.mistakes.map(mistakeText).join("\n"));
