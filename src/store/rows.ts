@@ -29,9 +29,13 @@ export function keyIn<Row extends ValuesOf<Row>, Key extends keyof Row>(
 /** Rows of a table that are old. Each step that adds rows deletes more old rows than it adds, so that old rows never pile up. */
 export interface OldRows {
   readonly table: string;
-  /** SQL condition. @param before parameter with the time up to which rows are old */
-  readonly where: (dialect: Pick<ListDialect, "schema">, before: string) => string;
-  /** Most rows that are deleted at once. */
+  /**
+   * SQL condition.
+   * @param before parameter with the time up to which rows are old
+   * @param most SQL of the most rows that are deleted
+   */
+  readonly where: (dialect: Pick<ListDialect, "schema">, before: string, most: string) => string;
+  /** Most rows that one step deletes. */
   readonly limit: number;
 }
 

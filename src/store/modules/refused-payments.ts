@@ -40,8 +40,8 @@ const TABLE: Table<RefusedPaymentRow, "id"> = {
 /** Reads the oldest few rows, however many rows there are. */
 const OLD: OldRows = {
   table: TABLE.name,
-  where: ({ schema }, before) => `id IN (
-    SELECT id FROM (SELECT id, at FROM ${schema}refused_payments ORDER BY id LIMIT ${2 * REFUSED_AT_ONCE}) AS oldest
+  where: ({ schema }, before, most) => `id IN (
+    SELECT id FROM (SELECT id, at FROM ${schema}refused_payments ORDER BY id LIMIT ${most}) AS oldest
      WHERE at <= ${before} OR id <= (SELECT max(id) FROM ${schema}refused_payments) - ${MAX_REFUSED_PAYMENTS})`,
   limit: 2 * REFUSED_AT_ONCE,
 };

@@ -105,5 +105,14 @@ export function describeRefusedPayments(given: Given): void {
       given.now -= REFUSED_KEPT_MS;
       expect(messages(await list())).toEqual(["message 2"]);
     });
+
+    test("Writes at once forget as many old refused payments as writes one after the other", async () => {
+      const many = Array.from({ length: REFUSED_AT_ONCE }, (_, number) => refused(number));
+      for (const some of [many, many, many]) await save(...some);
+      given.now += REFUSED_KEPT_MS;
+      await Promise.all([save(), save()]);
+      given.now -= REFUSED_KEPT_MS;
+      expect(await list()).toEqual([]);
+    });
   });
 }

@@ -19,7 +19,7 @@ interface Held {
 export class PostgresRows implements Rows {
   readonly #held = new Map<AnyTable, Map<string, Held>>();
   readonly #added = new Map<AnyTable, AnyRow[]>();
-  readonly #forgotten = new Map<OldRows, number>();
+  readonly #forgotten = new Map<OldRows, { readonly before: number; readonly times: number }>();
   readonly #asked = new Map<AnyTable, AnyRow[]>();
   readonly #counts = new Map<AnyTable, Map<string, AnyRow>>();
   readonly #removed = new Map<AnyTable, AnyRow[]>();
@@ -108,7 +108,7 @@ export class PostgresRows implements Rows {
   }
 
   forget(old: OldRows, before: number): void {
-    this.#forgotten.set(old, before);
+    this.#forgotten.set(old, { before, times: (this.#forgotten.get(old)?.times ?? 0) + 1 });
   }
 
   /**
@@ -126,7 +126,7 @@ export class PostgresRows implements Rows {
       ...removed.map(([table, keys]) => sql.run(removalOf(table), [toJson(keys)])),
       ...inOrder(this.#held).map(([table, held]) => writeHeld(sql, table, [...held.values()])),
       ...more.map(([table, rows]) => sql.run(insertOf(table), [toJson(rows)])),
-      ...forgotten.map(([old, before]) => sql.run(deletionOf(old), [before])),
+      ...forgotten.map(([old, { before, times }]) => sql.run(deletionOf(old), [before, times])),
       ...counts.map(([table, by]) => sql.run(countOf(table), [toJson([...by.values()])])),
     ]);
   }
@@ -224,12 +224,14 @@ function removalOf({ name, key }: AnyTable) {
   );
 }
 
+/** @returns a statement whose parameters are the time up to which rows are old, and the number of steps that forget rows */
 function deletionOf({ table, where, limit }: OldRows) {
+  const most = `$2::bigint * ${limit}`;
   return statement(
     `forget_rows_of_${table}`,
     `DELETE FROM jobgate.${table} WHERE ctid = ANY (ARRAY (
-       SELECT ctid FROM jobgate.${table} WHERE ${where({ schema: "jobgate." }, "$1::bigint")}${nobodyKeeps(table, "jobgate.")}
-        LIMIT ${limit} FOR UPDATE SKIP LOCKED))`,
+       SELECT ctid FROM jobgate.${table} WHERE ${where({ schema: "jobgate." }, "$1::bigint", most)}${nobodyKeeps(table, "jobgate.")}
+        LIMIT ${most} FOR UPDATE SKIP LOCKED))`,
   );
 }
 

@@ -242,7 +242,7 @@ export class SqliteRows implements Rows {
     if (statement === undefined) {
       const { table, where, limit } = old;
       statement = this.#database.prepare(
-        `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${where({ schema: "" }, "?1")}${nobodyKeeps(table, "")} LIMIT ${limit})`,
+        `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${where({ schema: "" }, "?1", String(limit))}${nobodyKeeps(table, "")} LIMIT ${limit})`,
       );
       this.#forgets.set(old, statement);
     }
