@@ -87,8 +87,7 @@ export class BatchSigner {
     head: Head,
   ): Promise<{ readonly signatures: readonly Signature[]; readonly ends: readonly TransactionEnd[] }> {
     const { accounts, chain, maxFeePerGasWei, clock } = this.#parts;
-    const isExpired = ({ validBefore = Number.POSITIVE_INFINITY }: TransactionRecord) =>
-      validBefore <= head.timestamp;
+    const isExpired = (one: TransactionRecord) => endOf(one) <= head.timestamp;
     const ends: TransactionEnd[] = queue.transactions
       .filter(isExpired)
       .map(({ reference }) => ({ reference, state: "dropped", reason: "expired before it was sent" }));
@@ -98,6 +97,8 @@ export class BatchSigner {
     );
     const due = queue.transactions
       .filter((one) => !isExpired(one) && clock() >= (this.#refusals.get(one.reference)?.retryAtMs ?? 0))
+      // The transaction that ends first is sent first, because a transaction that comes too late is money lost.
+      .sort((a, b) => endOf(a) - endOf(b))
       .slice(0, Math.min(BATCH, room));
     if (due.length === 0) return { signatures: [], ends };
 
@@ -250,6 +251,9 @@ function assign(
   lane.calls.push({ record, gas });
   lane.balanceWei -= costWei;
 }
+
+/** Unix seconds. Infinite for a transaction that does not end, which comes last, even if it must wait for others. */
+const endOf = ({ validBefore = Number.MAX_SAFE_INTEGER }: TransactionRecord) => validBefore;
 
 function lastNonce({ lastNonces }: OpenTransactions, address: string): number {
   const last = lastNonces.find(({ account }) => account.toLowerCase() === address.toLowerCase());

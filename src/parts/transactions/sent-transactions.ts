@@ -177,10 +177,14 @@ export class SentTransactions {
     return ends;
   }
 
-  /** A transaction that waits behind another is replaced only if its fee is below the base fee. */
+  /**
+   * A transaction whose fee is below the base fee cannot be mined, so it is replaced after one block. Another transaction is
+   * replaced only if no transaction with a lower nonce waits, and after a longer time.
+   */
   #isStuck({ record, sinceMs, sinceBlock }: Sent, isFirst: boolean, head: Head): boolean {
-    const isLong = head.number >= sinceBlock + STUCK_BLOCKS || this.#isPast(sinceMs, STUCK_MS);
-    return isLong && (isFirst || readSigned(record.signed.raw).fees.maxFeePerGas < head.baseFeePerGas);
+    if (head.number > sinceBlock && readSigned(record.signed.raw).fees.maxFeePerGas < head.baseFeePerGas)
+      return true;
+    return isFirst && (head.number >= sinceBlock + STUCK_BLOCKS || this.#isPast(sinceMs, STUCK_MS));
   }
 
   #isPast(sinceMs: number | undefined, durationMs: number): boolean {

@@ -157,6 +157,23 @@ describe("Fees", () => {
   });
 });
 
+it("Of settlements that waited, the one that ends first is sent first", async () => {
+  const { settler } = await startSettler({ maxFeePerGasWei: parseGwei("3") });
+  const requests = await Promise.all([3_000, 1_000, 2_000].map((validSecs) => chain.request({ validSecs })));
+  await chain.withoutMining(async () => {
+    await mineAbove(parseGwei("50"), 1);
+    const answers = requests.map((request) => settler.settle(request));
+    await expect.poll(async () => (await settler.queued()).length).toBe(3);
+    await mineAbove(parseGwei("1"), 1);
+    await chain.untilPending(3);
+    const sent = (await settler.sent()).toSorted((a, b) => (a.signed?.nonce ?? 0) - (b.signed?.nonce ?? 0));
+    const ends = sent.map(({ validBefore = 0 }) => validBefore);
+    expect(ends).toEqual(ends.toSorted());
+    await mineAbove(parseGwei("1"), 1);
+    for (const answer of answers) expect(await answer).toMatchObject({ kind: "success" });
+  });
+});
+
 describe("No nonce is left out", () => {
   it.each(["refused", "answer lost"] as const)("after a write to the journal: %s", async (fault) => {
     const { settler, account } = await startSettler();
