@@ -17,7 +17,7 @@ import type { ChannelConfig } from "./hashes.ts";
 import { Receivers, type SettledSum } from "./receivers.ts";
 import { type ChannelState, merged, type SeenChannel, seen } from "./store/chain-rules.ts";
 import type { ChannelLedger } from "./store/ledger.ts";
-import { type AskedRefund, refundOf } from "./store/refund-rules.ts";
+import { type AskedRefund, type ChannelRefund, refundOf } from "./store/refund-rules.ts";
 import type { ChannelRow } from "./store/row.ts";
 
 /** Periods of the work on channels, milliseconds. */
@@ -69,6 +69,8 @@ export class NetworkChannels implements BackgroundService {
    * request is only repeated earlier.
    */
   readonly #askedAt = boundedCache<string, number>(MAX_ASKED);
+  /** Refunds that are being sent, by channel and number. */
+  readonly #sending = new Map<string, Promise<ChannelRow | undefined>>();
   readonly #receivers: Receivers;
   readonly #claims: ChannelClaims;
   readonly #counter: ChargeCounter;
@@ -173,14 +175,24 @@ export class NetworkChannels implements BackgroundService {
   }
 
   /**
-   * Requests a journalled refund from a facilitator, unless the refund was paid.
+   * Requests a journalled refund from a facilitator, unless the refund was paid. Callers share one request, because only its
+   * answer has the hash of the transaction.
    * @returns the channel once the refund has ended; undefined until then
    */
   async sendRefund(row: ChannelRow): Promise<ChannelRow | undefined> {
-    const { ledger, facilitator, logger, periods } = this.#parts;
-    const { channel_id: channelId } = row;
     const refund = refundOf(row);
     if (refund === undefined) return undefined;
+    const id = `${row.channel_id} ${refund.nonce}`;
+    const sending = this.#sending.get(id);
+    if (sending !== undefined) return sending;
+    const sent = this.#askForRefund(row, refund).finally(() => this.#sending.delete(id));
+    this.#sending.set(id, sent);
+    return sent;
+  }
+
+  async #askForRefund(row: ChannelRow, refund: ChannelRefund): Promise<ChannelRow | undefined> {
+    const { ledger, facilitator, logger, periods } = this.#parts;
+    const { channel_id: channelId } = row;
     // The claim of the refund has to be settled, whoever sent it.
     this.#receivers.noteClaim();
     const end = async (transaction?: string) =>

@@ -48,10 +48,10 @@ async function open() {
     refund: (amount?: string) =>
       scheme.refund(shop.urlOf(KEPT), { fetch: observed, ...(amount !== undefined && { amount }) }),
     /** Sends the last request for a refund again, byte for byte unless other fields are given. */
-    async repeat(other?: object) {
+    async repeat(other?: object, headers: Readonly<Record<string, string>> = {}) {
       const sent = other && encodeHeader({ ...readBase64Json(header), ...other });
       const answer = await globalThis.fetch(shop.urlOf(KEPT), {
-        headers: { "payment-signature": sent ?? header },
+        headers: { "payment-signature": sent ?? header, ...headers },
       });
       const settlement = answer.headers.get("payment-response");
       return {
@@ -87,6 +87,8 @@ it("A malformed request for a refund is no payment, and pays nothing back", asyn
     { payload: { type: "refund" } },
   ])
     expect(await repeat(other)).toMatchObject({ status: 400, code: "invalid_payment" });
+  for (const junk of ["junk", encodeHeader({}), encodeHeader({ x402Version: 1 })])
+    expect(await repeat({}, { "x-payment": junk })).toMatchObject({ status: 400, code: "invalid_payment" });
   expect(await repeat()).toEqual({ status: 200, settlement });
   expect(sentRefunds()).toBe(sent);
 });
@@ -128,5 +130,15 @@ it("Requests for different amounts at once are paid one after the other, and eac
   const { rest } = await asked;
   const settlement = await rest;
   expect([part.amount, settlement.amount]).toEqual([String(PRICE), String(DEPOSIT - 2n * PRICE)]);
+  expect(await repeat()).toEqual({ status: 200, settlement });
+});
+
+it("A refund whose facilitator answers late has the hash of its transaction", async () => {
+  const { buy, refund, repeat } = await open();
+  expect(await buy("bought")).toMatchObject({ status: 202 });
+  // Meanwhile, the rounds of the background work see the refund on the chain.
+  facilitator.add({ path: "/settle", when: isRefund, times: 1, fault: { kind: "delay-answer", ms: 4_000 } });
+  const settlement = await refund();
+  expect(settlement.transaction).toMatch(/^0x[0-9a-f]{64}$/);
   expect(await repeat()).toEqual({ status: 200, settlement });
 });
