@@ -232,6 +232,63 @@ describe("A request with a payment that was used", () => {
     expect(parts.facilitator.counts.settle).toBe(settles);
   });
 
+  it.each<[string, readonly Job[]]>([
+    ["another path", [job(0, "GET|POST /forecast/{city}")]],
+    ["another parameter", [job(0, "GET|POST /weather/{place}")]],
+    ["another method", [job(0, "DELETE /weather/{city}")]],
+    ["other bound headers", [{ ...WEATHER, forwardHeaders: ["x-new"] }]],
+    ["no route", [{ serviceId: 1n, jobIndex: 0 }]],
+    ["another job", [job(5, "GET|POST /forecast/{city}", { name: "job-1-0" })]],
+    ["no tool", []],
+  ])(
+    "Gets the first outcome by its tool of MCP after a reload to %s, only with the same arguments",
+    async (_, jobs) => {
+      const other = await startAnotherGateway({ config: config() });
+      const call = async (_meta: object, args: unknown) => {
+        const params = { name: "job-1-0", arguments: args, _meta, task: {} };
+        return (await sendRpc(`${other.url}/mcp`, "tools/call", params)).result;
+      };
+      const args = { query: { units: "metric", days: 2 }, path: { city: "Paris" } };
+      const offer = (await call({}, args))?.structuredContent as unknown as PaymentRequired;
+      const { payload } = await signV2Payment({ offer, account: accounts.payer });
+      const paid = { "x402/payment": payload };
+      const { "jobgate/call": first } = (await call(paid, args))?._meta ?? {};
+      expect(first).toMatchObject({ call_id: expect.any(Number) });
+      const settles = parts.facilitator.counts.settle;
+      await other.reload(config(jobs));
+      const sorted = { path: { city: "Paris" }, query: { days: 2, units: "metric" } };
+      for (const same of [args, sorted])
+        expect((await call(paid, same))?._meta).toMatchObject({ "jobgate/call": first });
+      const replay = { isError: true, structuredContent: { code: "payment_replay" } };
+      for (const unlike of [{ path: { city: "Rome" } }, { ...args, zz: 1 }, {}, null])
+        expect(await call(paid, unlike)).toMatchObject(replay);
+      expect(
+        await call({ ...paid, "jobgate/headers": { accept: "text/plain" } }, { ...args, zz: 1 }),
+      ).toMatchObject(replay);
+      expect(parts.facilitator.counts.settle).toBe(settles);
+    },
+  );
+
+  it("Is a replay by a tool of MCP without a route with one argument more, also once the tool is gone", async () => {
+    const other = await startAnotherGateway({ config: config([{ serviceId: 1n, jobIndex: 0 }]) });
+    const call = async (_meta: object, args: unknown) => {
+      const params = { name: "job-1-0", arguments: args, _meta, task: {} };
+      return (await sendRpc(`${other.url}/mcp`, "tools/call", params)).result;
+    };
+    const offer = (await call({}, { body: "work" }))?.structuredContent as unknown as PaymentRequired;
+    const { payload } = await signV2Payment({ offer, account: accounts.payer });
+    const paid = { "x402/payment": payload };
+    const { "jobgate/call": first } = (await call(paid, { body: "work" }))?._meta ?? {};
+    for (const jobs of [[{ serviceId: 1n, jobIndex: 0 }], []]) {
+      await other.reload(config(jobs));
+      expect((await call(paid, { body: "work" }))?._meta).toMatchObject({ "jobgate/call": first });
+      expect(await call(paid, { body: "work", zz: 1 })).toMatchObject({
+        isError: true,
+        structuredContent: { code: "payment_replay" },
+      });
+    }
+  });
+
   it.each<[string, object]>([
     ["an unknown argument", { path: { city: "Paris" }, units: "metric" }],
     ["an unknown parameter", { path: { city: "Paris", country: "France" } }],

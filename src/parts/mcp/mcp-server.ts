@@ -26,6 +26,7 @@ import {
   statelessResult,
 } from "./stateless.ts";
 import { ToolCalls } from "./tool-calls.ts";
+import type { ToolSales } from "./tool-sales.ts";
 import { toTool } from "./tools.ts";
 
 const TOOLS_PER_PAGE = 100;
@@ -49,13 +50,14 @@ export class McpServer {
   constructor(parts: {
     readonly services: Services;
     readonly shop: Shop;
+    readonly sales: ToolSales;
     readonly waits: Readonly<typeof WAITS>;
   }) {
-    const { services, shop, waits } = parts;
+    const { services, shop, sales, waits } = parts;
     this.#services = services;
     this.#shop = shop;
     const outcomes = new Outcomes(services, shop, waits.longToolMs);
-    const calls = new ToolCalls({ services, shop, outcomes, maxMs: waits.toolMs });
+    const calls = new ToolCalls({ services, shop, sales, outcomes, maxMs: waits.toolMs });
     const tasks = new CallTasks(services, outcomes, waits.longToolMs);
     const methods: Methods = {
       "tools/list": (context) => this.#listTools(context),

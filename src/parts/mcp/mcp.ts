@@ -6,6 +6,7 @@ import { McpRoute } from "./mcp-route.ts";
 import { McpServer, WAITS } from "./mcp-server.ts";
 import { CARD_PATHS, serverCard } from "./server-card.ts";
 import { Sessions } from "./sessions.ts";
+import { ToolSales } from "./tool-sales.ts";
 
 /** MCP under the current configuration. Its sessions outlive a reload. */
 export class Mcp implements X402Part {
@@ -26,7 +27,9 @@ export class Mcp implements X402Part {
     if (config === undefined) return undefined;
     const { allowedOrigins } = config;
     const sessions = this.#sessions;
+    const sales = new ToolSales(this.#services.clock);
     return {
+      terms: sales,
       feature: {
         guide: `MCP clients buy each job as a tool of \`${publicUrl}/mcp\`.`,
         service: { name: "MCP", endpoint: `${publicUrl}/mcp` },
@@ -37,7 +40,7 @@ export class Mcp implements X402Part {
         read: ["Mcp-Session-Id"],
       },
       routes: (shop) => {
-        const server = new McpServer({ services: this.#services, shop, waits: this.#waits });
+        const server = new McpServer({ services: this.#services, shop, sales, waits: this.#waits });
         const route = new McpRoute({ server, sessions, allowedOrigins, publicUrl, maxBodyBytes });
         const card = serverCard(shop.seller);
         return [["/mcp", route.handlers], ...CARD_PATHS.map((path): [string, typeof card] => [path, card])];

@@ -1,16 +1,17 @@
 import type { SettleResponse } from "@x402/core/types";
-import { type GatewayError, refusalOf } from "../../core/errors.ts";
+import { GatewayError, refusalOf } from "../../core/errors.ts";
 import { equalJobs, type JobKey } from "../../core/job-call.ts";
 import type { ListedJob } from "../../x402/jobs/listing.ts";
 import { callName } from "../../x402/jobs/seller.ts";
 import { paramsAs, RPC, RpcError } from "../../x402/protocols/json-rpc.ts";
 import { headersIn, messageRequest } from "../../x402/protocols/message-request.ts";
 import type { MessageError, Meta } from "../../x402/protocols/protocol.ts";
-import type { SettlementSummary, UnpaidRequest } from "../../x402/purchase/checkout.ts";
+import type { Checkout, SettlementSummary, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { chargedNothing, purchaseRefusalOf } from "../../x402/purchase/job-route.ts";
 import type { AcceptedPayment } from "../../x402/purchase/purchase.ts";
 import { PaymentRefusal, paymentRequired } from "../../x402/purchase/refused-payments.ts";
 import type { Services } from "../../x402/services.ts";
+import type { PurchaseIdentity } from "../../x402/settlement/payment-outcome.ts";
 import type { Shop } from "../../x402/shop.ts";
 import { toRequirements } from "../../x402/wire/offer.ts";
 import { callPath } from "../../x402/wire/paths.ts";
@@ -19,15 +20,31 @@ import { CALL, type Outcomes, x402Meta } from "./outcomes.ts";
 import { PARAMS } from "./params.ts";
 import { errorContent, statelessTask, stillRunning, taskOf } from "./tasks.ts";
 import { ToolPayment } from "./tool-payment.ts";
+import type { ToolSales } from "./tool-sales.ts";
 import { inputOf, requireBody } from "./tools.ts";
 
 /** A job, with the name by which it is called. It may no longer be for sale. */
 type Tool = JobKey & Pick<ListedJob, "name">;
 
+type Sale = Awaited<ReturnType<Checkout["buy"]>>;
+
+/** A tool, and the call that buys it. */
+interface BoughtTool {
+  readonly name: string;
+  readonly args: unknown;
+  readonly payment: ToolPayment;
+  readonly tool: Tool;
+  /** The tool, if it is for sale now. */
+  readonly listed: ListedJob | undefined;
+  /** The earlier purchase of the payment. */
+  readonly earlier: PurchaseIdentity | undefined;
+}
+
 /** Calls of tools: each buys a job. */
 export class ToolCalls {
   readonly #services: Services;
   readonly #shop: Shop;
+  readonly #sales: ToolSales;
   readonly #outcomes: Outcomes;
   readonly #maxMs: number;
 
@@ -35,11 +52,13 @@ export class ToolCalls {
   constructor(parts: {
     readonly services: Services;
     readonly shop: Shop;
+    readonly sales: ToolSales;
     readonly outcomes: Outcomes;
     readonly maxMs: number;
   }) {
     this.#services = parts.services;
     this.#shop = parts.shop;
+    this.#sales = parts.sales;
     this.#outcomes = parts.outcomes;
     this.#maxMs = parts.maxMs;
   }
@@ -59,24 +78,9 @@ export class ToolCalls {
       const earlier = await checkout.findEarlier(context.request, payment);
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
-      // Without the route, no request can be built from the arguments and compared with the first request.
-      const isOfGoneRoute =
-        earlier?.boundHeaders !== undefined &&
-        (listed === undefined || (listed.route === undefined && equalJobs(listed, earlier)));
-      const first = isOfGoneRoute ? await checkout.findOutcome(context.request, payment) : undefined;
-      if (first === undefined) {
-        const of = { tool: listed, earlierHash: earlier?.bodyHash, query: context.request.query };
-        const job = tool;
-        const request = await checkout.requestOf(context.request, payment, () => {
-          const input = inputOf(args, job, of);
-          if (earlier === undefined && listed !== undefined && payment.carriesPayment())
-            requireBody(args, listed);
-          return messageRequest(context.request, headersIn(message.meta, "_meta"), input);
-        });
-        const sale = await checkout.buy(request, tool, payment);
-        if (sale.kind === "unpaid") return await this.#paymentRequired(tool, sale.unpaid, context);
-        bought = sale.payment;
-      } else bought = first;
+      const sale = await this.#buy({ name, args, payment, tool, listed, earlier }, context);
+      if (sale.kind === "unpaid") return await this.#paymentRequired(tool, sale.unpaid, context);
+      bought = sale.payment;
     } catch (error) {
       if (error instanceof RpcError || tool === undefined) throw error;
       const refusal = logUnexpected(purchaseRefusalOf(error), error, context, this.#services);
@@ -106,6 +110,41 @@ export class ToolCalls {
       this.#settledMeta({ ...bought, settlement, replayed: true }, payment, message.meta);
     const waiting = { ...context, meta, settledMeta, maxMs: this.#maxMs };
     return (await unlessFailed(this.#outcomes.wait(callId, waiting).finally(leave))) ?? goesOn();
+  }
+
+  /** @throws RpcError @throws GatewayError */
+  async #buy({ name, args, payment, tool, listed, earlier }: BoughtTool, context: Context): Promise<Sale> {
+    const { checkout } = this.#shop;
+    const { message, request } = context;
+    const call = { name, args, meta: message.meta };
+    const likeFirst = earlier && this.#sales.compare(call, earlier, listed);
+    const first = async (): Promise<Sale | undefined> => {
+      const outcome = await checkout.findOutcome(request, payment);
+      return outcome && { kind: "bought", payment: outcome };
+    };
+    // Without the route, no request can be built from the arguments and compared with the first request.
+    const isOfGoneRoute =
+      earlier?.boundHeaders !== undefined &&
+      (listed === undefined || (listed.route === undefined && equalJobs(listed, earlier)));
+    const found = isOfGoneRoute && likeFirst !== "other arguments" ? await first() : undefined;
+    if (found !== undefined) return found;
+    const of = { tool: listed, earlierHash: earlier?.bodyHash, query: request.query };
+    try {
+      const made = await checkout.requestOf(request, payment, () => {
+        if (likeFirst === "other arguments") throw new RpcError(RPC.invalidParams, "Other arguments.");
+        const input = inputOf(args, tool, of);
+        if (earlier === undefined && listed !== undefined && payment.carriesPayment())
+          requireBody(args, listed);
+        return messageRequest(request, headersIn(message.meta, "_meta"), input);
+      });
+      return await this.#sales.buy(request.id, call, () => checkout.buy(made, tool, payment));
+    } catch (error) {
+      // A reload has changed which request the arguments make.
+      const isReplay = error instanceof GatewayError && error.code === "payment_replay";
+      const outcome = isReplay && likeFirst === "same" ? await first() : undefined;
+      if (outcome === undefined) throw error;
+      return outcome;
+    }
   }
 
   #paymentRequired(job: Tool, unpaid: UnpaidRequest, { session }: Context): Promise<object> {

@@ -11,7 +11,7 @@ import { paramsAs, RPC, RpcError } from "./json-rpc.ts";
 import type { Meta } from "./protocol.ts";
 
 /** Name of the metadata that holds the headers of a purchase, such as `X-CHAIN-CALLER`. */
-const HEADERS = "jobgate/headers";
+export const HEADERS = "jobgate/headers";
 const MAX_NESTING = 32;
 /**
  * Bound on a payment's JSON, because all of it is journalled and sent to the facilitator. Other protocols carry it in a

@@ -38,7 +38,14 @@ export type PaymentOutcome = (
 export interface PurchaseIdentity
   extends Pick<
     PaymentIntent,
-    "fingerprint" | "purchaseName" | "serviceId" | "jobIndex" | "bodyHash" | "boundHeaders" | "notes"
+    | "fingerprint"
+    | "purchaseName"
+    | "serviceId"
+    | "jobIndex"
+    | "bodyHash"
+    | "boundHeaders"
+    | "notes"
+    | "oneTimeNonces"
   > {
   readonly key: Pick<PaymentKey, "payer">;
 }
