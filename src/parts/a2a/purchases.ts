@@ -51,7 +51,7 @@ export class Purchases {
 
   /** @throws RpcError */
   async send(context: Context): Promise<Sent> {
-    const { services, tasks, ids } = this.#parts;
+    const { services, shop, tasks, ids } = this.#parts;
     const { params, exactParams } = context.message;
     const { message: sent, metadata } = paramsAs(PARAMS.message, params);
     const message = { ...sent, parts: paramsAs(PARAMS.message, exactParams).message.parts };
@@ -60,7 +60,9 @@ export class Purchases {
     const headers = headersIn(message.metadata, "message.metadata");
     if (message.taskId === undefined) {
       const job = await this.#chosenJob({ ...metadata, ...message.metadata });
-      const input = inputOf(message.parts, job);
+      const input = await shop.checkout.requestOf(context.request, payment, () =>
+        inputOf(message.parts, job),
+      );
       const { serviceId, jobIndex } = job;
       const task = ids.make({ serviceId, jobIndex }, hashOf(input), message.contextId);
       return this.#buy(context, task, { input, headers }, payment);

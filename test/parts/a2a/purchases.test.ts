@@ -394,6 +394,24 @@ describe("A task", () => {
     expect(await agent.get(task.id)).toEqual(paid);
   });
 
+  it("Is a replay for a known payment in a message whose parts make no input", async () => {
+    const shop = await startShop(parts);
+    const agent = new Agent(shop);
+    const { taskId, metadata } = await paymentFor(await agent.ask());
+    const named = { ...(metadata as object), skillId: "job-1-0" };
+    const unfit = {
+      parts: [
+        { kind: "text", text: "a" },
+        { kind: "data", data: 1 },
+      ],
+      metadata: named,
+    };
+    expect((await agent.try(unfit)).error).toMatchObject({ code: -32602 });
+    await agent.send({ taskId, metadata }, { blocking: false });
+    const replay = { code: -32000, data: { code: "payment_replay", charged: "unknown" } };
+    expect((await agent.try(unfit)).error).toMatchObject(replay);
+  });
+
   it("Is at work while it is not known whether its payment was settled, also without its input", async () => {
     const facilitator = await startFaultProxy({ target: parts.facilitator.url });
     onTestFinished(() => facilitator.stop());
