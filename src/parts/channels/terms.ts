@@ -40,6 +40,12 @@ export function channelTerms(parts: Parts): Terms {
     async recognise(payment) {
       return payment.method.name === CHANNEL_METHOD ? recognised(payment, { ...parts, uncovered }) : payment;
     },
+    async findBound(payment) {
+      if (payment.method.name !== CHANNEL_METHOD) return [];
+      const { channelId, cumulative, signature } = voucherOf(payment);
+      const made = await parts.ledger.findPaymentsOfVoucher(channelId, String(cumulative));
+      return made.filter((one) => journalledVoucher(one).signature === signature);
+    },
     checks: [
       {
         name: "channel",

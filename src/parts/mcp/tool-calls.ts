@@ -76,9 +76,12 @@ export class ToolCalls {
     try {
       // A reload may have removed the tool that the payment bought, or changed its input.
       const earlier = await checkout.findEarlier(context.request, payment);
+      const of = { name, args, payment, listed, earlier };
+      const bound = (tool ?? earlier) ? undefined : await this.#findBound(of, context);
+      tool ??= bound && { ...bound.job, name };
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
-      const sale = await this.#buy({ name, args, payment, tool, listed, earlier }, context);
+      const sale = bound ?? (await this.#buy({ ...of, tool }, context));
       if (sale.kind === "unpaid") return await this.#paymentRequired(tool, sale.unpaid, context);
       bought = sale.payment;
     } catch (error) {
@@ -140,11 +143,26 @@ export class ToolCalls {
       return await this.#sales.buy(request.id, call, () => checkout.buy(made, tool, payment));
     } catch (error) {
       // A reload has changed which request the arguments make.
+      const bound = earlier ?? (await this.#findBound({ name, args, payment, listed }, context));
+      if (bound !== undefined && "kind" in bound) return bound;
       const isReplay = error instanceof GatewayError && error.code === "payment_replay";
       const outcome = isReplay && likeFirst === "same" ? await first() : undefined;
       if (outcome === undefined) throw error;
       return outcome;
     }
+  }
+
+  /** Finds the first outcome of a payment that its method binds to its request, for the same call. */
+  async #findBound(
+    { name, args, payment, listed }: Pick<BoughtTool, "name" | "args" | "payment" | "listed">,
+    { request, message: { meta } }: Context,
+  ): Promise<(Sale & { readonly job: JobKey }) | undefined> {
+    const found = await this.#shop.checkout.findBound(
+      request,
+      payment,
+      (known) => this.#sales.compare({ name, args, meta }, known, listed) === "same",
+    );
+    return found && { kind: "bought", ...found };
   }
 
   #paymentRequired(job: Tool, unpaid: UnpaidRequest, { session }: Context): Promise<object> {

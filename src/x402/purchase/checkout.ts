@@ -7,7 +7,7 @@ import type { PaymentReader, SignedPayment } from "../methods/method.ts";
 import type { SoldPolicy } from "../prices/job-policies.ts";
 import type { Price } from "../prices/price.ts";
 import type { PriceBook } from "../prices/price-book.ts";
-import type { PaymentOutcome, PurchaseIdentity } from "../settlement/payment-outcome.ts";
+import { buysTheSame, type PaymentOutcome, type PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import { bindRequest, requestHashOf } from "./earlier-payments.ts";
@@ -132,6 +132,25 @@ export class Checkout {
   async findOutcome(request: JobRequest, protocol: PaymentReader): Promise<AcceptedPayment | undefined> {
     const payment = readable(request, protocol);
     return payment && this.#purchase.findOutcome(payment);
+  }
+
+  /**
+   * Finds the outcome of a payment that its method binds to its request, for the same request.
+   * @param isFirst compares a message with the first message of a purchase. Default: compares the whole request
+   * @throws GatewayError `body_too_large`, `settlement_failed`, `settlement_unknown`
+   */
+  async findBound(
+    received: JobRequest,
+    protocol: PaymentReader,
+    isFirst?: Parameters<Purchase["findBound"]>[1],
+  ): ReturnType<Purchase["findBound"]> {
+    const request = withBodyOnce(received);
+    const payment = readable(request, protocol);
+    const isSame = async (known: PurchaseIdentity) => {
+      const bound = bindRequest(request, await this.readBody(request, known), known.boundHeaders);
+      return buysTheSame(known, { ...known, ...bound, notes: this.#readNotes(request).notes });
+    };
+    return payment?.method.bind && this.#purchase.findBound(payment, isFirst ?? isSame);
   }
 
   /**

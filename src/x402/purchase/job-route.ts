@@ -88,10 +88,21 @@ export class JobRoute {
   async answerEarlier(request: HttpRequest, refusal: GatewayError): Promise<Answer> {
     const { checkout, protocol } = this.#parts;
     const earlier = await checkout.findEarlier(request, protocol);
-    if (earlier === undefined) throw refusal;
+    if (earlier === undefined) return this.#answerBound(request, refusal);
     const { serviceId, jobIndex } = earlier;
     const job = { serviceId, jobIndex };
     return this.answer(request, job, this.#waitSecsOf(job) ?? EARLIER_WAIT_SECS);
+  }
+
+  /** Answers a payment that its method binds to its request. @throws GatewayError the refusal, for any other request */
+  async #answerBound(request: HttpRequest, refusal: GatewayError): Promise<Answer> {
+    const startedAt = performance.now();
+    const { checkout, protocol } = this.#parts;
+    const bought = await checkout.findBound(request, protocol);
+    if (bought === undefined) throw refusal;
+    const { job, payment } = bought;
+    const waitSecs = this.#waitSecsOf(job) ?? EARLIER_WAIT_SECS;
+    return this.refusing(request, job, () => this.#accept(request, job, payment, { waitSecs, startedAt }));
   }
 
   #waitSecsOf({ serviceId, jobIndex }: JobKey): number | undefined {

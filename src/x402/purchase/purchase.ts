@@ -94,6 +94,26 @@ export class Purchase {
   }
 
   /**
+   * Finds the earlier purchase of a payment that its method binds to requests, for a request that cannot be bound now.
+   * @param isFirst compares the request with the first request of a purchase
+   * @throws GatewayError `settlement_failed`, `settlement_unknown`
+   */
+  async findBound(
+    payment: SignedPayment,
+    isFirst: (known: PurchaseIdentity) => boolean | Promise<boolean>,
+  ): Promise<{ readonly job: JobKey; readonly payment: AcceptedPayment } | undefined> {
+    for (const terms of this.#parts.terms)
+      for (const { fingerprint } of (await terms.findBound?.(payment)) ?? []) {
+        const known = await this.#parts.earlier.findOwn({ ...payment, fingerprint });
+        if (known?.fingerprint !== fingerprint || !(await isFirst(known))) continue;
+        const { serviceId, jobIndex } = known;
+        const accepted = requireAccepted({ ...outcomeOfKnown(known, known), replayed: true });
+        return { job: { serviceId, jobIndex }, payment: accepted };
+      }
+    return undefined;
+  }
+
+  /**
    * Refuses a known payment in a message that makes no request, and so not the request that the payment bought.
    * @throws GatewayError `payment_replay` or the refusal of the name
    */

@@ -36,6 +36,11 @@ export interface Terms {
    * the signed payload. With some methods, a signature can buy again after its first purchase was undone.
    */
   recognise?(payment: SignedPayment): Promise<SignedPayment>;
+  /**
+   * Finds the payments that were made with a signed payment, whatever requests its method bound them to. Undefined if no method
+   * of the part binds payments.
+   */
+  findBound?(payment: SignedPayment): Promise<readonly Pick<SignedPayment, "fingerprint">[]>;
   /** Checks between the steps of a purchase. */
   readonly checks?: readonly TermsCheck[];
   /** Headers whose values are kept with the payment. */

@@ -294,6 +294,7 @@ export const OF_PARTS: MakersOf<string> = {
     world.choices.maybe(70, () => world.choices.one(REQUESTS)),
   ],
   findPaymentOfDeposit: ({ choices }) => [choices.one(CHANNELS), String(1_000 * choices.one([1, 2, 3]))],
+  findPaymentsOfVoucher: ({ choices }) => [choices.one(CHANNELS), String(1_000 * choices.one([1, 2, 3]))],
   findChannelRefund: ({ choices }) => [choices.one(CHANNELS), choices.one(REQUESTS)],
 
   listChannelsByAge: ({ choices, now }) => [

@@ -1,7 +1,7 @@
 import { type Lookup, parameters } from "../../../store/list-dialect.ts";
 import type { Commit, StoreModule } from "../../../store/module.ts";
 import { keyIn, type Rows } from "../../../store/rows.ts";
-import type { ChannelLedger, DepositPayment } from "./ledger.ts";
+import type { ChannelLedger, VoucherPayment } from "./ledger.ts";
 import { writeChannel } from "./operator-steps.ts";
 import { type ChannelRefund, refundOf } from "./refund-rules.ts";
 import { type ChannelRow, REFUNDS_TABLE, type RefundRow } from "./row.ts";
@@ -30,13 +30,22 @@ export function writeRefund(commit: Commit, row: ChannelRow, request: string | u
 }
 
 export const FIRST_OUTCOMES = {
-  *findPaymentOfDeposit({ dialect }, channelId, cumulative): Lookup<DepositPayment | undefined> {
+  *findPaymentOfDeposit({ dialect }, channelId, cumulative): Lookup<VoucherPayment | undefined> {
     const { values, add } = parameters(dialect);
     const sql = `SELECT nonce, fingerprint, payload
       FROM ${dialect.schema}channel_deposits JOIN ${dialect.schema}payments USING (call_id)
       WHERE channel_id = ${add(channelId)} AND cumulative = ${add(cumulative)}`;
     const [row] = yield { name: "find_payment_of_deposit", sql, values };
-    return row as DepositPayment | undefined;
+    return row as VoucherPayment | undefined;
+  },
+
+  *findPaymentsOfVoucher({ dialect }, channelId, cumulative): Lookup<readonly VoucherPayment[]> {
+    const { values, add } = parameters(dialect);
+    const sql = `SELECT nonce, fingerprint, payload
+      FROM ${dialect.schema}channel_charges AS charge${dialect.indexedBy("channel_charges_by_voucher")}
+        JOIN ${dialect.schema}payments USING (call_id)
+      WHERE channel_id = ${add(channelId)} AND cumulative = ${add(cumulative)} AND charge.state <> 'returned'`;
+    return (yield { name: "find_payments_of_voucher", sql, values }) as readonly VoucherPayment[];
   },
 
   *findChannelRefund({ dialect }, channelId, request): Lookup<ChannelRefund | undefined> {
@@ -46,4 +55,6 @@ export const FIRST_OUTCOMES = {
     const [row] = yield { name: "find_channel_refund", sql, values };
     return row === undefined ? undefined : refundOf(row as Pick<RefundRow, "refund">);
   },
-} satisfies StoreModule<Pick<ChannelLedger, "findPaymentOfDeposit" | "findChannelRefund">>["lookups"];
+} satisfies StoreModule<
+  Pick<ChannelLedger, "findPaymentOfDeposit" | "findPaymentsOfVoucher" | "findChannelRefund">
+>["lookups"];

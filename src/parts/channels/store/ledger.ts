@@ -18,8 +18,8 @@ export interface DuePlace {
   readonly channelId: string;
 }
 
-/** Fields by which the journal identifies a payment with a deposit, and its payload. */
-export type DepositPayment = Pick<PaymentRow, "nonce" | "fingerprint" | "payload">;
+/** Fields by which the journal identifies a payment, and its payload. */
+export type VoucherPayment = Pick<PaymentRow, "nonce" | "fingerprint" | "payload">;
 
 /**
  * Payment channels, and the calls that were paid from channels. The write that begins a payment adds its voucher and its
@@ -31,7 +31,9 @@ export interface ChannelLedger extends OperatedChannels {
   /** Finds the fields by which the journal identifies the payment of a call. */
   findPaymentOfCall(callId: number): Promise<Pick<PaymentRow, "nonce" | "fingerprint"> | undefined>;
   /** Finds the payment by a voucher that came with a deposit. */
-  findPaymentOfDeposit(channelId: string, cumulative: string): Promise<DepositPayment | undefined>;
+  findPaymentOfDeposit(channelId: string, cumulative: string): Promise<VoucherPayment | undefined>;
+  /** Finds the payments by a voucher that were not charged back. */
+  findPaymentsOfVoucher(channelId: string, cumulative: string): Promise<readonly VoucherPayment[]>;
   /** Counts the calls bought with a voucher that were charged back. */
   countReturned(channelId: string, cumulative: string): Promise<number>;
   /** Returns channels of a network in the order of their ids, to compare the channels with their chain. */

@@ -266,7 +266,7 @@ export const CHANNELS: StoreModule<ChannelLedger> = {
 
     *countReturned({ dialect }, channelId, cumulative): Lookup<number> {
       const { values, add } = parameters(dialect);
-      const sql = `SELECT count(*) AS n FROM ${dialect.schema}channel_charges${dialect.indexedBy("channel_charges_returned")}
+      const sql = `SELECT count(*) AS n FROM ${dialect.schema}channel_charges${dialect.indexedBy("channel_charges_by_voucher")}
         WHERE channel_id = ${add(channelId)} AND cumulative = ${add(cumulative)} AND state = 'returned'`;
       const [row] = yield { name: "count_returned_charges", sql, values };
       return Number((row as { readonly n: unknown }).n);

@@ -83,7 +83,7 @@ CREATE TABLE ${schema}channel_charges (
 )${plain};
 CREATE INDEX channel_charges_uncounted ON ${schema}channel_charges (channel_id, call_id) WHERE is_counted = 0;
 CREATE INDEX channel_charges_ended ON ${schema}channel_charges (channel_id, call_id) WHERE ${IS_ENDED};
-CREATE INDEX channel_charges_returned ON ${schema}channel_charges (channel_id, cumulative) WHERE state = 'returned';
+CREATE INDEX channel_charges_by_voucher ON ${schema}channel_charges (channel_id, cumulative);
 CREATE INDEX channel_charges_old ON ${schema}channel_charges (created_at) WHERE is_counted = 1 AND state = 'kept';
 
 -- Calls that were bought by vouchers that came with deposits.
