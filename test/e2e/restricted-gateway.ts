@@ -116,7 +116,7 @@ export async function startRestrictedGateway(
     async traces() {
       const received = await parts.usdc.balanceOf(accounts.payTo.address);
       // Each task of A2A has a nonce of its own.
-      const tables = ["payments", "one_time_nonces WHERE key NOT LIKE 'a2a %'"];
+      const tables = ["payments", "one_time_nonces WHERE key NOT LIKE 'a2a %' AND key NOT LIKE 'mcp %'"];
       const [payments, nonces] = tables.map((table) =>
         Number(database.prepare<{ rows: number }>(`SELECT count(*) AS rows FROM ${table}`).get([])?.rows),
       );
