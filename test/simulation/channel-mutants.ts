@@ -57,7 +57,7 @@ export const CHANNEL_MUTANTS: readonly WorldMutant[] = [
   {
     name: "a refund of a channel has ended before it is paid",
     parts,
-    seed: 68,
+    seed: 126,
     file: REFUNDS,
     from: "BigInt(chain.refundNonce) <= BigInt(refund.nonce)",
     to: "BigInt(chain.refundNonce) < BigInt(refund.nonce)",

@@ -80,7 +80,8 @@ export class LeaseLaws {
     if (this.#isStopped) return;
     const run = this.#simulation;
     const { lease, ended, doneUnder, attempt: latest } = this.#of(callId);
-    const isOnItsWay = ended?.token === leaseToken && run.now <= ended.endsAt;
+    const isOnItsWay =
+      ended?.token === leaseToken && run.now <= Math.max(ended.endsAt, run.goesOnAt + ON_ITS_WAY_MS);
     const name = `JobCall ${callId}`;
     if (doneUnder !== undefined) run.break(`${name} was delivered after its ack`);
     else if (isOnItsWay) return;

@@ -47,6 +47,8 @@ export class Simulation {
   isHealed = false;
   /** Unix milliseconds since which nothing goes wrong. */
   healedAtMs = Number.POSITIVE_INFINITY;
+  /** When a process that stands still goes on, or last went on. */
+  goesOnAt = 0;
   /** Names of those who took part and of the faults that happened, in order. */
   readonly faults: string[] = [];
   readonly trace: string[] = [];
@@ -173,6 +175,7 @@ export class Simulation {
       if (event.isCancelled || !isAlive) continue;
       if (event.at >= stalledUntil) return event;
       event.at = stalledUntil;
+      this.goesOnAt = stalledUntil;
       event.order = this.#order++;
       push(this.#queue, event);
     }
