@@ -43,7 +43,7 @@ export function parseEd25519Key(bytes: Uint8Array): KeyObject | undefined {
   );
   try {
     const key = createPrivateKey({ key: { kty: "OKP", crv: "Ed25519", d, x }, format: "jwk" });
-    // Only version 26 of Node and later versions compare the public key with the seed.
+    // Node itself compares the public key with the seed only from version 26 on.
     return createPublicKey(key).export({ format: "jwk" }).x === x ? key : undefined;
   } catch {
     return undefined;

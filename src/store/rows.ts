@@ -32,7 +32,7 @@ export interface OldRows {
   /**
    * SQL condition.
    * @param before parameter with the time up to which rows are old
-   * @param most SQL of the most rows that are deleted
+   * @param most SQL of the largest number of rows that are deleted
    */
   readonly where: (dialect: Pick<ListDialect, "schema">, before: string, most: string) => string;
   /** Most rows that one step deletes. */

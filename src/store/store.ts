@@ -95,8 +95,8 @@ export interface StoreTotals {
   readonly calls: Readonly<Record<"held" | "ready" | "leased" | "dead", number>>;
   /**
    * JobCalls of settled and deferred payments, so that ready + leased + done + dead always equals the number of these
-   * payments. `dead` includes dead letters that the operator dropped, and finished JobCalls
-   * with a status of 400 or above.
+   * payments. `dead` includes dead letters that the operator dropped, and finished JobCalls with a status of 400 or
+   * above.
    */
   readonly paidCalls: Readonly<Record<"ready" | "leased" | "done" | "dead", number>>;
   /**

@@ -77,7 +77,8 @@ export class ToolCalls {
       // A reload may have removed the tool that the payment bought, or changed its input.
       const earlier = await checkout.findEarlier(context.request, payment);
       const of = { name, args, payment, listed, earlier };
-      const bound = (tool ?? earlier) ? undefined : await this.#findBound(of, context);
+      const isUnknown = tool === undefined && earlier === undefined;
+      const bound = isUnknown ? await this.#findBound(of, context) : undefined;
       tool ??= bound && { ...bound.job, name };
       tool ??= earlier && { serviceId: earlier.serviceId, jobIndex: earlier.jobIndex, name };
       if (tool === undefined) throw new RpcError(RPC.invalidParams, `There is no tool ${name}.`);
@@ -134,7 +135,8 @@ export class ToolCalls {
     const of = { tool: listed, earlierHash: earlier?.bodyHash, query: request.query };
     try {
       const made = await checkout.requestOf(request, payment, () => {
-        if (likeFirst === "other arguments") throw new RpcError(RPC.invalidParams, "Other arguments.");
+        if (likeFirst === "other arguments")
+          throw new RpcError(RPC.invalidParams, "The payment bought a call with other arguments.");
         const input = inputOf(args, tool, of);
         if (earlier === undefined && listed !== undefined && payment.carriesPayment())
           requireBody(args, listed);
@@ -142,13 +144,13 @@ export class ToolCalls {
       });
       return await this.#sales.buy(request.id, call, () => checkout.buy(made, tool, payment));
     } catch (error) {
-      // A reload has changed which request the arguments make.
-      const bound = earlier ?? (await this.#findBound({ name, args, payment, listed }, context));
-      if (bound !== undefined && "kind" in bound) return bound;
+      // A reload may have changed which request the arguments make.
       const isReplay = error instanceof GatewayError && error.code === "payment_replay";
-      const outcome = isReplay && likeFirst === "same" ? await first() : undefined;
-      if (outcome === undefined) throw error;
-      return outcome;
+      let again: Sale | undefined;
+      if (earlier === undefined) again = await this.#findBound({ name, args, payment, listed }, context);
+      else if (isReplay && likeFirst === "same") again = await first();
+      if (again === undefined) throw error;
+      return again;
     }
   }
 

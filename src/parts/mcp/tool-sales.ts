@@ -10,7 +10,7 @@ import type { Terms, TermsCheck } from "../../x402/purchase/terms.ts";
 import type { PurchaseIdentity } from "../../x402/settlement/payment-outcome.ts";
 
 const PREFIX = "mcp";
-/** Time for which the nonce is refused to other payments. Its copy in the payment, which is what is read, stays. */
+/** Time for which the store keeps the nonce. {@link ToolSales.compare} reads the copy in the payment, which stays. */
 const NONCE_SECS = 3_600;
 
 /** A call of a tool, as the client sends it. */
@@ -20,7 +20,10 @@ interface SentCall {
   readonly meta: Meta;
 }
 
-/** Comparison of a call with the call that its payment bought. `other call`: with the same arguments, for another tool or with other headers. */
+/**
+ * Comparison of a call with the call that its payment bought. `other call`: the arguments are the same, and the tool or the
+ * headers are others.
+ */
 type Comparison = "same" | "other arguments" | "other call";
 
 /**

@@ -252,7 +252,7 @@ function assign(
   lane.balanceWei -= costWei;
 }
 
-/** Unix seconds. Infinite for a transaction that does not end, which comes last, even if it must wait for others. */
+/** Returns the end of a transaction in Unix seconds. A transaction without an end comes after all others. */
 const endOf = ({ validBefore = Number.MAX_SAFE_INTEGER }: TransactionRecord) => validBefore;
 
 function lastNonce({ lastNonces }: OpenTransactions, address: string): number {
