@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -49,9 +49,9 @@ export async function compileSolidity(fileName: string): Promise<CompiledContrac
     ),
   );
 
-  // Renamed into place: another test process may be reading.
+  // Renamed into place: another test may be reading, or compiling the same file.
   await mkdir(CACHE, { recursive: true });
-  const unfinished = `${CACHE}${key}.${process.pid}`;
+  const unfinished = `${CACHE}${key}.${randomUUID()}`;
   await writeFile(unfinished, JSON.stringify(compiled));
   await rename(unfinished, `${CACHE}${key}.json`);
   return compiled;
