@@ -117,6 +117,13 @@ describe("The history of a JobCall", () => {
     expect(check(claim(1, 1), claim(2, 1))).toBe(false);
   });
 
+  it("Is decided when it was claimed many times, and the start of each claim is unknown", () => {
+    const attempts = Array.from({ length: 80 }, (_, i) => i + 1);
+    const history = attempts.flatMap((n) => [claim(2 * n - 1, n), ack(2 * n, n, "lost")]);
+    expect(check(...history, ack(400, 80, "lost"))).toBe(true);
+    expect(check(...history, ack(400, 80, "done"))).toBe(false);
+  });
+
   it("Is printed as text when it has no order", () => {
     const histories = new Map([["call 7", [claim(1, 1), ack(2, 1, "not found")]]]);
     expect(() => requireLinearizable(histories, LEASE)).toThrow(

@@ -10,6 +10,8 @@ export interface Model<State extends string | number, Op extends Operation> {
   readonly initial: State;
   /** Returns the state after an operation; undefined when the operation could not have had its answer in this state. */
   step(state: State, op: Op): State | undefined;
+  /** Returns the place of an answered operation among those that can only have happened in this order. */
+  placeOf?(op: Op): number | undefined;
 }
 
 /**
@@ -19,18 +21,23 @@ export interface Model<State extends string | number, Op extends Operation> {
  */
 export function isLinearizable<State extends string | number, Op extends Operation>(
   history: readonly Op[],
-  { initial, step }: Model<State, Op>,
+  { initial, step, placeOf = () => undefined }: Model<State, Op>,
 ): boolean {
+  // The last one that is added is tried first: operations mostly take effect in the order of their answers.
+  const latestFirst = history.toSorted((a, b) => b.to - a.to || 0);
   const seen = new Set<string>();
   const open: { readonly done: bigint; readonly state: State }[] = [{ done: 0n, state: initial }];
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     const { done, state } = at;
-    const left = history.flatMap((op, i) => ((done >> BigInt(i)) & 1n ? [] : [{ op, bit: 1n << BigInt(i) }]));
+    const left = latestFirst.flatMap((op, i) =>
+      (done >> BigInt(i)) & 1n ? [] : [{ op, bit: 1n << BigInt(i) }],
+    );
     const firstAnswer = Math.min(...left.map(({ op }) => op.to));
     if (firstAnswer === Number.POSITIVE_INFINITY) return true;
+    const firstPlace = Math.min(...left.map(({ op }) => placeOf(op) ?? Number.POSITIVE_INFINITY));
     for (const { op, bit } of left) {
-      // Somebody had an answer before this was asked.
-      if (op.from > firstAnswer) continue;
+      // Somebody had an answer before this was asked, or an operation of an earlier place is left.
+      if (op.from > firstAnswer || (placeOf(op) ?? firstPlace) > firstPlace) continue;
       const next = step(state, op);
       // Without an answer and without an effect it is as if it never was.
       if (next === undefined || (op.to === Number.POSITIVE_INFINITY && next === state)) continue;
