@@ -58,12 +58,13 @@ export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelR
   if (BigInt(chain.totalClaimed) > BigInt(row.asked))
     return stopped(next, "the chain shows a claim that this store has not made");
   if (row.status === "refunding") return next;
-  if (chain.withdrawAt > 0)
-    return {
-      ...next,
-      status: row.status === "stopped" ? "stopped" : "withdrawing",
-      withdraw_at: chain.withdrawAt,
-    };
+  const isShort = row.status === "stopped" && row.reason === SHORT;
+  if (chain.withdrawAt > 0) {
+    const withdrawing = { ...next, withdraw_at: chain.withdrawAt };
+    // A lagging node may have stopped the channel, and the chain has the deposits after all.
+    const isStopped = row.status === "stopped" && !(isShort && BigInt(chain.balance) >= BigInt(row.balance));
+    return isStopped ? withdrawing : { ...withdrawing, status: "withdrawing", reason: null };
+  }
   const shown = { balance: chain.balance, balance_block: chain.block };
   const isOld = chain.block < row.balance_block;
   // The payer has ended or cancelled the withdrawal.
@@ -71,13 +72,12 @@ export function seen(row: ChannelRow, chain: SeenChannel, now: number): ChannelR
     return isOld ? next : (withdrawn({ ...next, ...shown }, now) ?? next);
   }
   if (BigInt(chain.balance) < BigInt(row.balance)) {
-    const isShort = row.status === "stopped" && row.reason === SHORT;
     const isWithdrawn = isShort && !isOld && now - row.updated_at >= SHORT_MS;
     return (isWithdrawn ? withdrawn({ ...next, ...shown }, now) : undefined) ?? stopped(next, SHORT);
   }
   // A deposit is added even if another account sent it.
   const paid = BigInt(chain.balance) > BigInt(row.balance) && !isOld ? { ...next, ...shown } : next;
-  return row.status === "stopped" && row.reason === SHORT ? { ...paid, status: "open", reason: null } : paid;
+  return isShort ? { ...paid, status: "open", reason: null } : paid;
 }
 
 /**

@@ -342,6 +342,18 @@ test("A channel whose deposits are short for a day was withdrawn from, and what 
   });
 });
 
+test("A channel that a lagging node showed short before its payer withdraws is open once the withdrawal has ended", () => {
+  const row = { ...opened(), final: "10", kept: "10" };
+  const stopped = seen(row, chain({ balance: "0" }), 4);
+  const announced = seen(stopped, chain({ balance: "0", withdrawAt: 9 }), 5);
+  expect(announced).toMatchObject({ status: "stopped", withdraw_at: 9 });
+  const withdrawing = seen(announced, chain({ withdrawAt: 9 }), 6);
+  expect(withdrawing).toMatchObject({ status: "withdrawing", reason: null });
+  expect(seen(withdrawing, chain({ balance: "0" }), 7)).toMatchObject({ status: "open", lost: "10" });
+  const contradicted = seen(row, chain({ totalClaimed: "1" }), 4);
+  expect(seen(contradicted, chain({ withdrawAt: 9 }), 5).status).toBe("stopped");
+});
+
 test("A claim of lost charges that comes late makes them claimed, and not lost", () => {
   const row = { ...opened(), final: "10", kept: "10", asked: "10", lost: "6", claimed: "4" };
   expect(seen(row, chain({ totalClaimed: "10" }), 5)).toMatchObject({ claimed: "10", lost: "0" });
