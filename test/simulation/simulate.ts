@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { describeRun, openSeeds } from "./seeds.ts";
+import { MAX_ATTEMPTS } from "./world/shrink.ts";
 import type { PartName } from "./world/world.ts";
 
 /* `npm run simulate -- --seed N --runs M`: simulates M worlds from seed N on. `--trace` shows all that happens in them.
@@ -28,12 +29,17 @@ const seeds = await openSeeds(undefined, {
 const startedAt = performance.now();
 let [payments, faults, broken, undecided] = [0, 0, 0, 0];
 for (let seed = first; seed < first + runs; seed++) {
+  const begunAt = performance.now();
   const outcome = await seeds.run(seed);
   payments += outcome.payments;
   faults += outcome.faults.length;
   undecided += outcome.undecided;
   if (outcome.broken !== undefined) {
     broken++;
+    const secs = ((performance.now() - begunAt) / 1000).toFixed(1);
+    console.log(
+      `seed ${seed}: ${outcome.broken}. Leaving out clients and faults, in up to ${MAX_ATTEMPTS} runs of ${secs} s:`,
+    );
     console.log(describeRun(await seeds.shrink(outcome)));
   } else if (values.trace) console.log(outcome.trace.join("\n"));
   if (runs === 1) console.log(`seed ${seed} has hash ${outcome.hash}`);

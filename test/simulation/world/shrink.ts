@@ -1,7 +1,7 @@
 import type { Outcome } from "./world.ts";
 
 /** More attempts than this take too long. */
-const MAX_ATTEMPTS = 200;
+export const MAX_ATTEMPTS = 200;
 
 /**
  * Leaves out everything that a broken law does not need: clients and faults, in halves, quarters and so on.
