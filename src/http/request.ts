@@ -82,6 +82,21 @@ export type JobRequest = Pick<
   "id" | "method" | "path" | "query" | "headers" | "headerValues" | "remoteAddress" | "readBody"
 >;
 
+/** Returns the same request with a body that can be read several times, as long as this object is kept. */
+export function withBodyOnce(request: JobRequest): JobRequest {
+  let body: Promise<Uint8Array> | undefined;
+  return {
+    id: request.id,
+    method: request.method,
+    path: request.path,
+    query: request.query,
+    headers: request.headers,
+    remoteAddress: request.remoteAddress,
+    headerValues: (name) => request.headerValues(name),
+    readBody: (maxBytes) => (body ??= request.readBody(maxBytes)),
+  };
+}
+
 /**
  * Checks the request's Transfer-Encoding. Node accepts an empty Transfer-Encoding, and codings before `chunked` that it does
  * not decode. If a proxy interprets them differently, a second request could hide in the body of the first.

@@ -1,12 +1,12 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { HttpRequest, JobRequest } from "../../http/request.ts";
+import { type HttpRequest, type JobRequest, withBodyOnce } from "../../http/request.ts";
 import { errorResponse, type HttpResponse, jsonResponse } from "../../http/response.ts";
 import type { JobRoutes } from "../../x402/jobs/job-routes.ts";
 import type { Price } from "../../x402/prices/price.ts";
 import type { PriceBook } from "../../x402/prices/price-book.ts";
 import type { PaymentProtocol } from "../../x402/protocols/protocol.ts";
-import { type Checkout, withBodyOnce } from "../../x402/purchase/checkout.ts";
+import type { Checkout } from "../../x402/purchase/checkout.ts";
 import type { ClientLimits } from "../../x402/purchase/client-limits.ts";
 import { withOffers } from "../../x402/purchase/purchase.ts";
 import { PaymentRefusal } from "../../x402/purchase/refused-payments.ts";

@@ -1,9 +1,9 @@
 import { GatewayError } from "../../core/errors.ts";
 import type { JobKey } from "../../core/job-call.ts";
-import type { HttpRequest, JobRequest } from "../../http/request.ts";
+import { type HttpRequest, type JobRequest, withBodyOnce } from "../../http/request.ts";
 import type { HttpResponse } from "../../http/response.ts";
 import type { PaymentProtocol } from "../../x402/protocols/protocol.ts";
-import { type SettlementSummary, type UnpaidRequest, withBodyOnce } from "../../x402/purchase/checkout.ts";
+import type { SettlementSummary, UnpaidRequest } from "../../x402/purchase/checkout.ts";
 import { withOffers } from "../../x402/purchase/purchase.ts";
 import { VERSION_2 } from "../../x402/wire/version.ts";
 import { type ChannelRefunds, isForRefund } from "./refunds.ts";

@@ -1,7 +1,7 @@
 import { GatewayError } from "../../core/errors.ts";
 import { type JobKey, jobKeyText } from "../../core/job-call.ts";
 import type { PurchaseNotes } from "../../core/payment.ts";
-import type { JobRequest } from "../../http/request.ts";
+import { type JobRequest, withBodyOnce } from "../../http/request.ts";
 import type { JobRoutes } from "../jobs/job-routes.ts";
 import type { PaymentReader, SignedPayment } from "../methods/method.ts";
 import type { SoldPolicy } from "../prices/job-policies.ts";
@@ -10,7 +10,7 @@ import type { PriceBook } from "../prices/price-book.ts";
 import { buysTheSame, type PaymentOutcome, type PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
-import { bindRequest, requestHashOf } from "./earlier-payments.ts";
+import { bindRequest, readable, requestHashOf } from "./earlier-payments.ts";
 import type { InputChecks } from "./input-checks.ts";
 import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
 import type { PaidRequest } from "./steps.ts";
@@ -72,7 +72,7 @@ export class Checkout {
     const request = withBodyOnce(received);
     // store_unavailable
     const paid = await this.#findPaid(request, job, protocol);
-    if (paid !== undefined) return { kind: "bought", payment: await this.#purchase.buy(paid) };
+    if (paid !== undefined) return { kind: "bought", payment: await this.#buyPaid(paid, protocol) };
     // not_found, query_not_allowed, job_not_found, api_unreachable, job_paused, x402_disabled, price_unavailable;
     // the refusals of a price that the request names
     const price = await this.#findPrice(request, job);
@@ -146,10 +146,7 @@ export class Checkout {
   ): ReturnType<Purchase["findBound"]> {
     const request = withBodyOnce(received);
     const payment = readable(request, protocol);
-    const isSame = async (known: PurchaseIdentity) => {
-      const bound = bindRequest(request, await this.readBody(request, known), known.boundHeaders);
-      return buysTheSame(known, { ...known, ...bound, notes: this.#readNotes(request).notes });
-    };
+    const isSame = (known: PurchaseIdentity) => this.#isSame(request, known);
     return payment?.method.bind && this.#purchase.findBound(payment, isFirst ?? isSame);
   }
 
@@ -205,6 +202,30 @@ export class Checkout {
   requestHashOf(request: JobRequest, job: JobKey, body: Uint8Array): string | undefined {
     const boundHeaders = this.#routes.boundHeadersOf(request, job);
     return boundHeaders === undefined ? undefined : requestHashOf(bindRequest(request, body, boundHeaders));
+  }
+
+  /**
+   * Buys a run of a job. If that is refused, and another job had the path when the payment was bound to the same request, the
+   * payment gets its first outcome.
+   * @throws GatewayError
+   */
+  async #buyPaid(paid: PaidRequest, protocol: PaymentReader): Promise<AcceptedPayment> {
+    try {
+      return await this.#purchase.buy(paid);
+    } catch (refusal) {
+      if (!(refusal instanceof GatewayError)) throw refusal;
+      const isOther = (known: PurchaseIdentity) =>
+        known.fingerprint !== paid.payment.fingerprint && this.#isSame(paid.request, known);
+      const bought = await this.findBound(paid.request, protocol, isOther);
+      if (bought === undefined) throw refusal;
+      return bought.payment;
+    }
+  }
+
+  /** Compares a request, whose body must be readable several times, with the request that a payment bought. */
+  async #isSame(request: JobRequest, known: PurchaseIdentity): Promise<boolean> {
+    const bound = bindRequest(request, await this.readBody(request, known), known.boundHeaders);
+    return buysTheSame(known, { ...known, ...bound, notes: this.#readNotes(request).notes });
   }
 
   /** Reads a request's payment and purchase; undefined if its payment or body cannot be read. */
@@ -322,28 +343,3 @@ export class Checkout {
 }
 
 const NO_BODY = new Uint8Array();
-
-/** Returns the same request with a body that can be read several times, as long as this object is kept. */
-export function withBodyOnce(request: JobRequest): JobRequest {
-  let body: Promise<Uint8Array> | undefined;
-  return {
-    id: request.id,
-    method: request.method,
-    path: request.path,
-    query: request.query,
-    headers: request.headers,
-    remoteAddress: request.remoteAddress,
-    headerValues: (name) => request.headerValues(name),
-    readBody: (maxBytes) => (body ??= request.readBody(maxBytes)),
-  };
-}
-
-/** Reads the payment of a request; undefined also for a payment that cannot be read. */
-function readable(request: JobRequest, protocol: PaymentReader): SignedPayment | undefined {
-  try {
-    return protocol.readPayment(request);
-  } catch (error) {
-    if (error instanceof GatewayError) return undefined;
-    throw error;
-  }
-}

@@ -3,7 +3,7 @@ import { GatewayError } from "../../core/errors.ts";
 import type { PaymentIntent, PaymentKey, PaymentRecord } from "../../core/payment.ts";
 import type { JobRequest } from "../../http/request.ts";
 import type { PaymentJournal } from "../../store/contract/payment-journal.ts";
-import type { SignedPayment, SignedToken } from "../methods/method.ts";
+import type { PaymentReader, SignedPayment, SignedToken } from "../methods/method.ts";
 import { requirementsOf } from "../settlement/payment-outcome.ts";
 import { isSignedByPayer } from "../wire/match-offer.ts";
 import type { Offer } from "../wire/offer.ts";
@@ -119,5 +119,15 @@ export class EarlierPayments {
   /** Checks that the payer signed the payment, in a token that is accepted now. */
   isSignedByPayer(payment: SignedPayment): Promise<boolean> {
     return isSignedByPayer(payment, this.#tokens);
+  }
+}
+
+/** Reads the payment of a request; undefined also for a payment that cannot be read. */
+export function readable(request: JobRequest, protocol: PaymentReader): SignedPayment | undefined {
+  try {
+    return protocol.readPayment(request);
+  } catch (error) {
+    if (error instanceof GatewayError) return undefined;
+    throw error;
   }
 }

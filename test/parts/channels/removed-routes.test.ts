@@ -78,6 +78,23 @@ it("A voucher gets its first outcome after its route was moved or removed, for t
   await shop.stop();
 });
 
+it("A voucher gets its first outcome at a path that another job has now, for the same request alone", async () => {
+  const { shop, fetch, sent, urlOf, reload } = await open();
+  for (const body of ["one", "two"])
+    await fetch(urlOf("Oslo"), { method: "POST", body, headers: { "x-units": "K" } });
+  const [one = "", two = ""] = sent;
+  // A route's path, as it is written, decides the number of its job.
+  await reload(ROUTE.replace("{city}", "{town}"));
+  const spec = async () => (await globalThis.fetch(`${shop.jobgate.x402Url}/openapi.json`)).text();
+  await expect.poll(spec).toContain("{town}");
+  expect(await send(urlOf("Oslo"), one, "one")).toEqual([200, "one"]);
+  expect(await send(urlOf("Oslo"), two, "two")).toEqual([200, "two"]);
+  expect((await send(urlOf("Oslo"), two, "one"))[0]).toBe(402);
+  expect((await send(urlOf("Rome"), two, "two"))[0]).toBe(402);
+  expect(shop.runner.calls).toHaveLength(2);
+  await shop.stop();
+});
+
 it("A voucher gets its first outcome by its tool after a reload, with the same arguments alone", async () => {
   const { shop, reload } = await open();
   const args = { path: { city: "Oslo" }, body: "one" };
