@@ -51,7 +51,10 @@ export function describeWatched(given: Given): void {
       const { attempt, encoded } = await claimOne(given.store, { jobIds: [7n] });
       expect([attempt, Buffer.from(encoded).toString()]).toEqual([1, "body 1"]);
       await expectBalance(given.store);
-      expect((await given.store.totals()).calls).toMatchObject({ held: 0, ready: MAX_PENDING, leased: 1 });
+      expect(await given.store.totals()).toMatchObject({
+        calls: { held: 0, ready: MAX_PENDING, leased: 1 },
+        payments: { settled: 1, failed: 0 },
+      });
     });
 
     test("Are settled, and not contradicted: their JobCalls stay kept", async () => {

@@ -2,12 +2,13 @@ import { expect, test } from "vitest";
 import type { PaymentIntent } from "../../../src/core/payment.ts";
 import { toNewCall } from "../../../src/store/create-store.ts";
 import type { Change } from "../../../src/store/machine/changes.ts";
-import { type BeginRows, beginStep } from "../../../src/store/machine/payment-steps.ts";
+import { type BeginRows, beginStep, paymentSteps } from "../../../src/store/machine/payment-steps.ts";
 import type { BeginGate } from "../../../src/store/module.ts";
 import { Capacity } from "../../../src/store/new-call.ts";
 import { type PaymentRow, toPaymentRow } from "../../../src/store/payment-row.ts";
 import type { Rows } from "../../../src/store/rows.ts";
 import { oneTimeNonce, paidCall, paymentIntent, START_MS } from "../store-fixtures.ts";
+import { MemoryEffects } from "./memory-effects.ts";
 
 const call = toNewCall(paidCall(), ({ body }) => body);
 
@@ -113,4 +114,16 @@ test("A payment begins only if the module of its transfer method allows it, and 
   ]);
   refusal = "it comes too late";
   expect(begin(START_MS, intent, call).kind).toBe("payment_known");
+});
+
+test("A payment is confirmed in the state that it has, and in no other", () => {
+  const { key } = paymentIntent(1);
+  const rows = [toPaymentRow(paymentIntent(1), 1, START_MS)];
+  const { confirmPayment } = paymentSteps(
+    ({ nonce }) => rows.find((row) => row.nonce === nonce),
+    new MemoryEffects(),
+  );
+  expect(confirmPayment(START_MS, key, "intent")).toBe(true);
+  expect(confirmPayment(START_MS, key, "settled")).toBe(false);
+  expect(confirmPayment(START_MS, paymentIntent(2).key, "intent")).toBe(false);
 });

@@ -114,6 +114,14 @@ export function describeLimits(given: Given): void {
       expect((await claim({ rate })).calls.length).toBeGreaterThan(0);
     });
 
+    test("The limit of a job that a claim leaves out delays nothing, and is not asked", async () => {
+      const rate = { calls: 1, perMs: 1_000 };
+      for (let i = 0; i < 2; i += 1) await accept();
+      expect((await claim({ rate })).nextInMs).toBeGreaterThan(0);
+      for (const request of [{ jobIds: [OTHER] }, { exceptJobIds: [JOB] }])
+        expect(await claim({ rate }, request)).toMatchObject({ calls: [], nextInMs: undefined });
+    });
+
     test("A clock that is set back makes no JobCall wait longer than the time of the rate", async () => {
       const rate = { calls: 1, perMs: 1_000 };
       for (let i = 0; i < 3; i += 1) await accept();
