@@ -111,7 +111,7 @@ const QUIET_MS = 6000;
 
 /**
  * Waits until jobgate writes nothing. A commit that begins the log anew while a test truncates it needs none of the frames that
- * are lost, so jobgate goes on.
+ * are lost, so jobgate goes on. A process that is stopped within a commit keeps the database locked.
  */
 async function quiet(path: string): Promise<void> {
   await eventually(async () =>
@@ -295,6 +295,7 @@ test("The commands do not advise to delete the log of a running jobgate whose da
   expect(code).toBe(0);
   // The backup lacks these.
   await accept(jobgate, 20);
+  await quiet(path);
   await logCopied(path);
   // It would notice the loss within seconds, and end.
   jobgate.kill("SIGSTOP");
