@@ -10,6 +10,7 @@ import { mutated } from "./mutant.ts";
 import { MUTANTS } from "./mutants.ts";
 import { POSTGRES_MUTANTS } from "./postgres-mutants.ts";
 import { SMALL } from "./scenarios.ts";
+import { STORE_MUTANTS } from "./store-mutants.ts";
 import { WORLD_MUTANTS } from "./world-mutants.ts";
 
 const simulation = await loadSimulation();
@@ -27,18 +28,19 @@ it("The SQLite store answers every sequence of three writes as the simulated jou
 });
 
 it("The code has the guards that the full tests remove", () => {
-  for (const mutant of [...MUTANTS, ...WORLD_MUTANTS, ...DISK_MUTANTS])
+  for (const mutant of [...MUTANTS, ...WORLD_MUTANTS, ...DISK_MUTANTS, ...STORE_MUTANTS])
     expect(() => mutated(mutant), mutant.name).not.toThrow();
 });
 
 it("guards.md lists the guards that are removed, and how each is found", () => {
   const text = readFileSync(join(ROOT, "test/simulation/guards.md"), "utf8");
-  const listed = [...text.matchAll(/^\| ([^|]+) \| (orders of events|worlds|disks|Postgres) \|$/gm)];
+  const listed = [...text.matchAll(/^\| ([^|]+) \| (orders of events|worlds|disks|Postgres|tests) \|$/gm)];
   const removed = [
     ...MUTANTS.map(({ name }) => [name, "orders of events"]),
     ...WORLD_MUTANTS.map(({ name }) => [name, "worlds"]),
     ...DISK_MUTANTS.map(({ name }) => [name, "disks"]),
     ...POSTGRES_MUTANTS.map(({ name }) => [name, "Postgres"]),
+    ...STORE_MUTANTS.map(({ name }) => [name, "tests"]),
   ];
   expect(listed.map(([, name, found]) => [name, found]).sort()).toEqual(removed.sort());
 });
