@@ -146,7 +146,10 @@ export class Checkout {
   ): ReturnType<Purchase["findBound"]> {
     const request = withBodyOnce(received);
     const payment = readable(request, protocol);
-    const isSame = (known: PurchaseIdentity) => this.#isSame(request, known);
+    const isSame = async (known: PurchaseIdentity) => {
+      const bound = bindRequest(request, await this.readBody(request, known), known.boundHeaders);
+      return buysTheSame(known, { ...known, ...bound, notes: this.#readNotes(request).notes });
+    };
     return payment?.method.bind && this.#purchase.findBound(payment, isFirst ?? isSame);
   }
 
@@ -215,17 +218,11 @@ export class Checkout {
     } catch (refusal) {
       if (!(refusal instanceof GatewayError)) throw refusal;
       const isOther = (known: PurchaseIdentity) =>
-        known.fingerprint !== paid.payment.fingerprint && this.#isSame(paid.request, known);
+        known.fingerprint !== paid.payment.fingerprint && buysTheSame(known, paid.identityLike(known));
       const bought = await this.findBound(paid.request, protocol, isOther);
       if (bought === undefined) throw refusal;
       return bought.payment;
     }
-  }
-
-  /** Compares a request, whose body must be readable several times, with the request that a payment bought. */
-  async #isSame(request: JobRequest, known: PurchaseIdentity): Promise<boolean> {
-    const bound = bindRequest(request, await this.readBody(request, known), known.boundHeaders);
-    return buysTheSame(known, { ...known, ...bound, notes: this.#readNotes(request).notes });
   }
 
   /** Reads a request's payment and purchase; undefined if its payment or body cannot be read. */

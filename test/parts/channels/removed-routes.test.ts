@@ -5,7 +5,7 @@ import { startEmbeddedJobgate } from "../../helpers/embedded-jobgate.ts";
 import { sendRpc } from "../../helpers/mcp.ts";
 import { readBase64Json } from "../../helpers/mpp.ts";
 import { startBeforeAll } from "../../helpers/start-before-all.ts";
-import { newPayer, startChannelParts, startChannelShop } from "./harness.ts";
+import { KEPT, newPayer, RETURNED, startChannelParts, startChannelShop } from "./harness.ts";
 
 const parts = startBeforeAll(startChannelParts);
 const ROUTE = `[[jobs]]
@@ -91,6 +91,17 @@ it("A voucher gets its first outcome at a path that another job has now, for the
   expect(await send(urlOf("Oslo"), two, "two")).toEqual([200, "two"]);
   expect((await send(urlOf("Oslo"), two, "one"))[0]).toBe(402);
   expect((await send(urlOf("Rome"), two, "two"))[0]).toBe(402);
+  expect(shop.runner.calls).toHaveLength(2);
+  await shop.stop();
+});
+
+it("A voucher that bought a job by its number buys nothing, and gets nothing, by the number of another job", async () => {
+  const { shop, fetch, sent } = await open();
+  for (const body of ["one", "two"]) await fetch(shop.urlOf(RETURNED), { method: "POST", body });
+  for (const [i, body] of ["one", "two"].entries()) {
+    expect((await send(shop.urlOf(RETURNED), sent[i] ?? "", body))[0]).toBe(202);
+    expect((await send(shop.urlOf(KEPT), sent[i] ?? "", body))[0]).toBe(402);
+  }
   expect(shop.runner.calls).toHaveLength(2);
   await shop.stop();
 });
