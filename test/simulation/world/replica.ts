@@ -296,13 +296,16 @@ const CALLBACKS: X402Part = {
   },
 };
 
+/** Number of requests so far: each has an ID of its own, as at a server. */
+let requests = 0;
+
 /** @returns undefined for an answer that is forgotten while it is sent */
 async function answer(routes: RouteTable, request: ClientRequest): Promise<HttpResponse | undefined> {
   const { method, path, query = "", headers, body } = request;
   const handlers = routes(path);
   if (handlers === undefined) throw new Error(`there is no ${path}`);
   const seen: Pick<HttpRequest, keyof HttpRequest> = {
-    ...{ id: "r", method, path, query, headers, remoteAddress: "10.0.0.1" },
+    ...{ id: `r-${++requests}`, method, path, query, headers, remoteAddress: "10.0.0.1" },
     closed: new AbortController().signal,
     headerValues: (name) => (headers[name] === undefined ? [] : [headers[name]]),
     readBody: () => Promise.resolve(Buffer.from(body)),
