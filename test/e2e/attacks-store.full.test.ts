@@ -186,6 +186,7 @@ test("An older copy beside the log of the file that it has replaced is not serve
   const folder = await testFolder();
   const path = join(folder, "jobgate.db");
   const jobgate = await start(folder);
+  await logCut(path);
   await accept(jobgate, 20);
   await logCopied(path);
   await copyFile(path, join(folder, "older.db"));
@@ -294,6 +295,7 @@ test("The commands do not advise to delete the log of a running jobgate whose da
   const folder = await testFolder();
   const path = join(folder, "jobgate.db");
   const jobgate = await start(folder);
+  await logCut(path);
   await accept(jobgate, 20);
   const copy = join(folder, "older.db");
   const { code } = await runJobgate(["store", "backup", copy], {
