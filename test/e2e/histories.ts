@@ -57,7 +57,7 @@ export const LEASE: Model<string, LeaseOp> = {
     if (!isHeld) return op.status === undefined ? state : undefined;
     return { extend: state, nack: `${attempt}:`, ack: "done" }[op.kind];
   },
-  // Attempts only grow. Without this, claims that may all have happened at the start have more orders than can be tried.
+  // Attempts only grow. Without their order, claims that may all have happened at the start have more orders than can be tried.
   placeOf: (op) => (op.kind === "claim" ? op.attempt : undefined),
 };
 

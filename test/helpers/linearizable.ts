@@ -10,7 +10,7 @@ export interface Model<State extends string | number, Op extends Operation> {
   readonly initial: State;
   /** Returns the state after an operation; undefined when the operation could not have had its answer in this state. */
   step(state: State, op: Op): State | undefined;
-  /** Returns the place of an answered operation among those that can only have happened in this order. */
+  /** Returns the place of an answered operation that can only have happened after all operations of lower places. */
   placeOf?(op: Op): number | undefined;
 }
 
@@ -23,7 +23,7 @@ export function isLinearizable<State extends string | number, Op extends Operati
   history: readonly Op[],
   { initial, step, placeOf = () => undefined }: Model<State, Op>,
 ): boolean {
-  // The last one that is added is tried first: operations mostly take effect in the order of their answers.
+  // The search tries first what it adds last, and operations mostly take effect in the order of their answers.
   const latestFirst = history.toSorted((a, b) => b.to - a.to || 0);
   const seen = new Set<string>();
   const open: { readonly done: bigint; readonly state: State }[] = [{ done: 0n, state: initial }];

@@ -27,6 +27,7 @@ let finished: Work[] = [];
 const keep = (name: string, work: Work): void => {
   const around = scopes;
   const fullName = [...around.slice(1).map((scope) => scope.name), name].join(" > ");
+  if (collected.has(fullName)) throw new Error(`two tests are named "${fullName}"`);
   collected.set(fullName, async () => {
     finished = [];
     try {
@@ -62,8 +63,11 @@ function withEach(register: (name: string, work: Work) => void): Registers {
   return Object.assign(register, { each });
 }
 
-/** Writes the values of a case into the name of its test. */
+/** Writes the values of a case into the name of its test, as vitest does. */
 function named(name: string, values: readonly unknown[]): string {
   let at = 0;
-  return name.replaceAll(/%[sdj]/g, () => String(values[at++]));
+  const first = values[0] as Record<string, unknown>;
+  return name
+    .replaceAll(/%[sdj]/g, () => String(values[at++]))
+    .replaceAll(/\$(\w+)/g, (_, key: string) => String(first[key]));
 }

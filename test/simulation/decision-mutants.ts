@@ -198,7 +198,7 @@ export const DECISION_MUTANTS: readonly StoreMutant[] = [
     test: "A failed payment frees its nonces; if its job ran, only the nonces of the charge",
   },
   {
-    name: "effects of a voucher that failed keep its JobCall",
+    name: "a payment by a voucher that failed is watched",
     file: EFFECTS,
     from: 'if (effect === "watch" && isOver) continue;',
     to: "",

@@ -138,14 +138,14 @@ export const POSTGRES_ROW_MUTANTS: readonly StoreMutant[] = [
     test: "The Postgres store in memory > a paused key > Lets its JobCalls wait until it is resumed, beside JobCalls of other keys",
   },
   {
-    name: "the keys of JobCalls that end are not locked",
+    name: "the keys of JobCalls that end are not read",
     file: KEYS,
     from: 'if (order_key !== null && state !== "held") this.#ended.add(order_key);',
     to: 'if (order_key === null && state !== "held") this.#ended.add("");',
     test: "The Postgres store in memory > a paused key > Lets its JobCalls wait until it is resumed, beside JobCalls of other keys",
   },
   {
-    name: "a lock that another owner has is kept",
+    name: "a lock that another owner holds counts as the own one",
     file: LOCKS,
     from: "return this.#held.has(textOf(name, owner));",
     to: "return this.#held.size >= 0;",
@@ -201,7 +201,7 @@ export const POSTGRES_ROW_MUTANTS: readonly StoreMutant[] = [
     test: "The Postgres store in memory > callbacks > A call that is charged after it ran ends once its charge is certain",
   },
   {
-    name: "payments are read without what the batch has locked",
+    name: "payments that a batch needs and does not lock are not known to it",
     file: PG_EFFECTS,
     from: "for (const row of payments) if (this.payment(row.call_id) === undefined) this.paymentRows.use(row);",
     to: "",

@@ -19,7 +19,7 @@ export const REACTION_MUTANTS: readonly StoreMutant[] = [
     test: "The SQLite store > revenue > A payment that settles late is counted once, when it settled",
   },
   {
-    name: "a payment that was settled late stays among the failed",
+    name: "a payment that settles after it failed stays among the failed",
     file: ENDED,
     from: 'return from === "failed" ? [counted("settled"), counted("failed", "-1")] : [counted("settled")];',
     to: 'return [counted("settled")];',
@@ -128,7 +128,7 @@ export const REACTION_MUTANTS: readonly StoreMutant[] = [
     file: REFUNDS,
     from: "if (!moved) return [];",
     to: "if (moved || !moved) return [];",
-    test: "a refund > is owed of what the authorization of a released payment moved, on_failure $onFailure",
+    test: "a refund > is owed of what the authorization of a released payment moved, on_failure keep",
   },
   {
     name: "no refund is owed for what a part gives back",

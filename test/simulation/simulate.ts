@@ -38,7 +38,7 @@ for (let seed = first; seed < first + runs; seed++) {
     broken++;
     const secs = ((performance.now() - begunAt) / 1000).toFixed(1);
     console.log(
-      `seed ${seed}: ${outcome.broken}. Leaving out clients and faults, in up to ${MAX_ATTEMPTS} runs of ${secs} s:`,
+      `seed ${seed}: ${outcome.broken}. Looking for fewer clients and faults that break it, in up to ${MAX_ATTEMPTS} runs of ${secs} s`,
     );
     console.log(describeRun(await seeds.shrink(outcome)));
   } else if (values.trace) console.log(outcome.trace.join("\n"));

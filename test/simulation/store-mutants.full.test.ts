@@ -9,7 +9,7 @@ async function load(...mutant: Parameters<typeof loadStoreTests>) {
   return (name: string) => (collected.get(name) ?? expect.fail(`there is no test "${name}"`))();
 }
 
-it("With all guards of the store, the tests pass that miss them", async () => {
+it("With all guards of the store, each test that misses one of them passes", async () => {
   const run = await load();
   for (const name of new Set(STORE_MUTANTS.map(({ test }) => test))) await run(name);
 });

@@ -1,6 +1,6 @@
+import { openInMemory } from "../parts/postgres/memory/open-in-memory.ts";
 import { openInTempFolder } from "../store/sqlite/open-in-temp-folder.ts";
 import { describeStoreContract } from "../store/store-contract.ts";
-import { openInMemory } from "./memory-store.ts";
 import "../store/machine/intake.test.ts";
 import "../store/machine/leases.test.ts";
 import "../store/machine/payment-steps.test.ts";

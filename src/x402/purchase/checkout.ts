@@ -10,7 +10,7 @@ import type { PriceBook } from "../prices/price-book.ts";
 import { buysTheSame, type PaymentOutcome, type PurchaseIdentity } from "../settlement/payment-outcome.ts";
 import type { Offer } from "../wire/offer.ts";
 import type { ClientLimits } from "./client-limits.ts";
-import { bindRequest, readable, requestHashOf } from "./earlier-payments.ts";
+import { bindRequest, readablePayment, requestHashOf } from "./earlier-payments.ts";
 import type { InputChecks } from "./input-checks.ts";
 import { type AcceptedPayment, type Purchase, withOffers } from "./purchase.ts";
 import type { PaidRequest } from "./steps.ts";
@@ -121,7 +121,7 @@ export class Checkout {
    * @returns undefined for a payment that was not seen before, or cannot be read
    */
   async findEarlier(request: JobRequest, protocol: PaymentReader): Promise<PurchaseIdentity | undefined> {
-    const payment = readable(request, protocol);
+    const payment = readablePayment(request, protocol);
     return payment && this.#purchase.findEarlier(payment);
   }
 
@@ -130,13 +130,13 @@ export class Checkout {
    * @throws GatewayError `settlement_failed`, `settlement_unknown`
    */
   async findOutcome(request: JobRequest, protocol: PaymentReader): Promise<AcceptedPayment | undefined> {
-    const payment = readable(request, protocol);
+    const payment = readablePayment(request, protocol);
     return payment && this.#purchase.findOutcome(payment);
   }
 
   /**
    * Finds the outcome of a payment that its method binds to its request, for the same request.
-   * @param isFirst compares a message with the first message of a purchase. Default: compares the whole request
+   * @param isFirst compares this purchase with an earlier one. Default: compares the whole requests, and not the jobs
    * @throws GatewayError `body_too_large`, `settlement_failed`, `settlement_unknown`
    */
   async findBound(
@@ -145,7 +145,7 @@ export class Checkout {
     isFirst?: Parameters<Purchase["findBound"]>[1],
   ): ReturnType<Purchase["findBound"]> {
     const request = withBodyOnce(received);
-    const payment = readable(request, protocol);
+    const payment = readablePayment(request, protocol);
     const isSame = async (known: PurchaseIdentity) => {
       const bound = bindRequest(request, await this.readBody(request, known), known.boundHeaders);
       return buysTheSame(known, { ...known, ...bound, notes: this.#readNotes(request).notes });
@@ -162,7 +162,7 @@ export class Checkout {
     try {
       return make();
     } catch (refusal) {
-      const payment = readable(message, protocol);
+      const payment = readablePayment(message, protocol);
       if (payment !== undefined) await this.#purchase.refuseKnown(payment);
       throw refusal;
     }
@@ -196,7 +196,7 @@ export class Checkout {
   async readChecked(request: JobRequest, job: JobKey, protocol: PaymentReader): Promise<Uint8Array> {
     const body = await this.readBody(request, job);
     // An empty body that does not match buys nothing, but catalogues send one to learn the price.
-    const isQuestion = body.length === 0 && readable(request, protocol) === undefined;
+    const isQuestion = body.length === 0 && readablePayment(request, protocol) === undefined;
     await this.#checkInput(request, job, isQuestion ? undefined : body);
     return body;
   }
@@ -208,8 +208,8 @@ export class Checkout {
   }
 
   /**
-   * Buys a run of a job. If that is refused, and another job had the path when the payment was bound to the same request, the
-   * payment gets its first outcome.
+   * Buys a run of a job. A payment that is refused, and that its method bound to the same request when another job had the path,
+   * gets its first outcome.
    * @throws GatewayError
    */
   async #buyPaid(paid: PaidRequest, protocol: PaymentReader): Promise<AcceptedPayment> {
@@ -217,9 +217,8 @@ export class Checkout {
       return await this.#purchase.buy(paid);
     } catch (refusal) {
       if (!(refusal instanceof GatewayError)) throw refusal;
-      const isOther = (known: PurchaseIdentity) =>
-        known.fingerprint !== paid.payment.fingerprint && buysTheSame(known, paid.identityLike(known));
-      const bought = await this.findBound(paid.request, protocol, isOther);
+      const isFirst = (known: PurchaseIdentity) => buysTheSame(known, paid.identityLike(known));
+      const bought = await this.findBound(paid.request, protocol, isFirst);
       if (bought === undefined) throw refusal;
       return bought.payment;
     }
@@ -231,7 +230,7 @@ export class Checkout {
     job: JobKey,
     protocol: PaymentReader,
   ): Promise<PaidRequest | undefined> {
-    const read = readable(request, protocol);
+    const read = readablePayment(request, protocol);
     if (read === undefined) return undefined;
     const body = await this.#readPaidBody(request, job, read);
     if (body === undefined) return undefined;

@@ -123,7 +123,7 @@ export class EarlierPayments {
 }
 
 /** Reads the payment of a request; undefined also for a payment that cannot be read. */
-export function readable(request: JobRequest, protocol: PaymentReader): SignedPayment | undefined {
+export function readablePayment(request: JobRequest, protocol: PaymentReader): SignedPayment | undefined {
   try {
     return protocol.readPayment(request);
   } catch (error) {

@@ -43,10 +43,15 @@ async function open() {
   const urlOf = (city: string) => `${shop.jobgate.x402Url}/weather/${city}`;
   return {
     shop,
-    fetch,
-    sent,
     urlOf,
     reload: (jobs: string) => shop.jobgate.reload(config.replace(ROUTE, jobs)),
+    /** Buys twice. @returns the headers of the vouchers */
+    async buyTwice(url: string): Promise<[one: string, two: string]> {
+      for (const body of ["one", "two"])
+        await fetch(url, { method: "POST", body, headers: { "x-units": "K" } });
+      const [one = "", two = ""] = sent;
+      return [one, two];
+    },
   };
 }
 
@@ -60,12 +65,8 @@ const send = async (url: string, header: string, body: string) => {
 };
 
 it("A voucher gets its first outcome after its route was moved or removed, for the same request alone", async () => {
-  const { shop, fetch, sent, urlOf, reload } = await open();
-  for (const body of ["one", "two"])
-    expect(
-      await (await fetch(urlOf("Oslo"), { method: "POST", body, headers: { "x-units": "K" } })).text(),
-    ).toBe(body);
-  const [one = "", two = ""] = sent;
+  const { shop, buyTwice, urlOf, reload } = await open();
+  const [one, two] = await buyTwice(urlOf("Oslo"));
   for (const jobs of [ROUTE.replace("/weather", "/forecast"), ""]) {
     await reload(jobs);
     await expect.poll(async () => (await fetch(urlOf("Oslo"))).status).toBe(404);
@@ -79,13 +80,11 @@ it("A voucher gets its first outcome after its route was moved or removed, for t
 });
 
 it("A voucher gets its first outcome at a path that another job has now, for the same request alone", async () => {
-  const { shop, fetch, sent, urlOf, reload } = await open();
-  for (const body of ["one", "two"])
-    await fetch(urlOf("Oslo"), { method: "POST", body, headers: { "x-units": "K" } });
-  const [one = "", two = ""] = sent;
+  const { shop, buyTwice, urlOf, reload } = await open();
+  const [one, two] = await buyTwice(urlOf("Oslo"));
   // A route's path, as it is written, decides the number of its job.
   await reload(ROUTE.replace("{city}", "{town}"));
-  const spec = async () => (await globalThis.fetch(`${shop.jobgate.x402Url}/openapi.json`)).text();
+  const spec = async () => (await fetch(`${shop.jobgate.x402Url}/openapi.json`)).text();
   await expect.poll(spec).toContain("{town}");
   expect(await send(urlOf("Oslo"), one, "one")).toEqual([200, "one"]);
   expect(await send(urlOf("Oslo"), two, "two")).toEqual([200, "two"]);
@@ -96,11 +95,14 @@ it("A voucher gets its first outcome at a path that another job has now, for the
 });
 
 it("A voucher that bought a job by its number buys nothing, and gets nothing, by the number of another job", async () => {
-  const { shop, fetch, sent } = await open();
-  for (const body of ["one", "two"]) await fetch(shop.urlOf(RETURNED), { method: "POST", body });
-  for (const [i, body] of ["one", "two"].entries()) {
-    expect((await send(shop.urlOf(RETURNED), sent[i] ?? "", body))[0]).toBe(202);
-    expect((await send(shop.urlOf(KEPT), sent[i] ?? "", body))[0]).toBe(402);
+  const { shop, buyTwice } = await open();
+  const [one, two] = await buyTwice(shop.urlOf(RETURNED));
+  for (const [voucher, body] of [
+    [one, "one"],
+    [two, "two"],
+  ] as const) {
+    expect((await send(shop.urlOf(RETURNED), voucher, body))[0]).toBe(202);
+    expect((await send(shop.urlOf(KEPT), voucher, body))[0]).toBe(402);
   }
   expect(shop.runner.calls).toHaveLength(2);
   await shop.stop();

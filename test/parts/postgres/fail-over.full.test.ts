@@ -48,7 +48,7 @@ describe("A fail-over that leaves the connections to the old primary open", () =
     proxy.redirect(primary.server.port);
     await setReadOnly("on");
 
-    // A store that has noticed it before the first operation takes none until it has found the new primary.
+    // A store that notices the fail-over before the first operation refuses operations until it has found the new primary.
     await expect.poll(() => store.status().writable).toBe(true);
     const callId = await acceptId(store, { jobId: 99n });
     const found = await primary.server.query(

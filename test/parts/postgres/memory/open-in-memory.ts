@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { nearbyReplica, openMemoryStore } from "../parts/postgres/memory/open-memory-store.ts";
-import { MemoryPostgres } from "../parts/postgres/memory/server.ts";
-import type { OpenStoreUnderTest } from "../store/contract/given.ts";
-import { encodeTestCall } from "../store/store-fixtures.ts";
+import type { OpenStoreUnderTest } from "../../../store/contract/given.ts";
+import { encodeTestCall } from "../../../store/store-fixtures.ts";
+import { nearbyReplica, openMemoryStore } from "./open-memory-store.ts";
+import { MemoryPostgres } from "./server.ts";
 
 /** Opens the Postgres store on a new server in memory. */
 export const openInMemory: OpenStoreUnderTest = async (options) => {
